@@ -1,0 +1,90 @@
+"""Every error of this package, one small tree.
+
+::
+
+    KVCacheError
+    ├── ConfigurationError   a wrong option, marker argument or profile; raised before anything is sent
+    ├── WorkloadError        a workload that cannot be built as asked (lengths, rates, tokenizer)
+    ├── EndpointError        the server cannot be reached, refuses, or is not what was named
+    ├── ProtocolError        a reply or a metrics page that cannot be understood (names the offending line)
+    └── MeasurementError     there is no valid number
+        ├── CounterMissing   the profile names a sample that the page lacks
+        ├── CounterReset     a counter fell: the engine restarted or its metrics were reset
+        └── NotSettled       the counters were still moving at the deadline
+    ExpectationFailed        (an AssertionError) ``Verdict.check()`` outside of pytest
+
+A message says what was seen, what was expected, where it came from and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import Verdict
+
+
+class KVCacheError(Exception):
+    """Base of all errors raised by this package; ``code`` is that of the finding it becomes in a report."""
+
+    code = "KV100"
+
+
+class ConfigurationError(KVCacheError):
+    """A wrong option, marker argument, environment value or engine profile."""
+
+    code = "KV118"
+
+
+class WorkloadError(KVCacheError):
+    """A workload cannot be built exactly as asked."""
+
+    code = "KV119"
+
+
+class EndpointError(KVCacheError):
+    """The endpoint cannot be reached, refuses the request, or does not serve what was named."""
+
+    code = "KV120"
+
+
+class ProtocolError(KVCacheError):
+    """A reply or a metrics page cannot be understood."""
+
+    code = "KV121"
+
+
+class MeasurementError(KVCacheError):
+    """The measurement has no valid number."""
+
+    code = "KV101"
+
+
+class CounterMissing(MeasurementError):
+    """The profile names a sample that the page does not carry."""
+
+    code = "KV101"
+
+
+class CounterReset(MeasurementError):
+    """A counter fell between two snapshots."""
+
+    code = "KV102"
+
+
+class NotSettled(MeasurementError):
+    """The counters were still moving when the settle deadline passed."""
+
+    code = "KV105"
+
+
+class ExpectationFailed(AssertionError):
+    """A verdict that is not a pass, for users outside of pytest.
+
+    Attributes:
+        verdict: the :class:`~pytest_kvcache.model.Verdict` with its findings.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.sentence)
+        self.verdict = verdict

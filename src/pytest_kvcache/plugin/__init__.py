@@ -1,0 +1,31 @@
+"""The pytest plugin. Loading it imports pytest and little else; what is heavy comes in when a test first uses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..errors import ConfigurationError
+from . import settings as _settings
+from .keys import SETTINGS
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register ``--kv-*`` and their ini twins."""
+    _settings.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Resolve every setting once, and register the rest of the plugin under names of its own."""
+    from . import fixtures, markers
+    from .runtime import Runtime
+    from .session import SessionReport
+
+    try:
+        config.stash[SETTINGS] = _settings.resolve(config)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"kvcache: {error}") from None
+    config.addinivalue_line("markers", markers.help_line())
+    config.pluginmanager.register(fixtures, "kvcache-fixtures")
+    config.pluginmanager.register(Runtime(), "kvcache-runtime")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SessionReport(config), SessionReport.NAME)

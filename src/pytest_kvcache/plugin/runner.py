@@ -1,0 +1,195 @@
+"""The objects that fixtures hand out: ``kv`` runs workloads, ``kv_metrics`` reads counters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..endpoint import Endpoint
+from ..errors import MeasurementError
+from .progress import Progress
+from .settings import Settings
+from .sync import run_sync
+
+if TYPE_CHECKING:
+    from ..model import Measurement
+    from ..protocols import Workload
+    from ..reset import ResetMode
+    from ..result import Result
+    from ..scrape import Snapshot
+    from .state import TestState
+
+
+class Runner:
+    """Runs workloads against the endpoint and measures what the cache reused.
+
+    Every measured run of a test is judged together by its ``hit_rate`` marker when the test body has ended.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, state: TestState, item: pytest.Item) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._state = state
+        self._item = item
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        concurrency: int | None = None,
+        reset: ResetMode | None = None,
+        stream: bool = True,
+    ) -> Result:
+        """Send a workload and measure it: reset if asked, prefill, snapshot, load, settle, snapshot.
+
+        Args:
+            workload: from ``kv_workload``.
+            concurrency: requests in flight; default ``--kv-concurrency``.
+            reset: empty the cache first: ``never``, ``auto`` or ``require``; default ``--kv-reset``.
+            stream: ask for event streams; without, there is no time to first token.
+
+        Raises:
+            KVCacheError: nothing could be measured; the message says why and what to do.
+        """
+        started = self.arun(workload, concurrency=concurrency, reset=reset, stream=stream)
+        return run_sync(started, "await kv.arun(...)")
+
+    async def arun(
+        self,
+        workload: Workload,
+        *,
+        concurrency: int | None = None,
+        reset: ResetMode | None = None,
+        stream: bool = True,
+    ) -> Result:
+        """Do what :meth:`run` does, in an async test."""
+        from .. import experiment
+        from ..result import Result
+        from .lock import aendpoint_lock
+
+        plan = experiment.Plan(
+            nonce=self._state.next_nonce(),
+            concurrency=concurrency or self._settings.concurrency,
+            reset=reset or self._settings.reset,
+            stream=stream,
+            counters=self._state.wants_counters,
+            tokenizer=self._settings.tokenizer,
+        )
+        progress = Progress.of(self._item.config, self._item.name)
+        try:
+            async with aendpoint_lock(self._endpoint.base):
+                measurement = await experiment.run(
+                    self._endpoint, workload, plan, progress=progress, keep=self._state.measurements.append
+                )
+        finally:
+            if progress is not None:
+                progress.close()
+        self._state.measurements.append(measurement)
+        return Result(measurement, self._state.expectation)
+
+    def measure(self) -> Measured:
+        """Measure traffic of your own: ``with kv.measure() as m: ...`` or ``async with kv.measure() as m: ...``.
+
+        ``m.result`` is there when the block has ended.
+        """
+        return Measured(self._endpoint, self._state)
+
+
+class Measured:
+    """A block of traffic that the test sends itself, measured by the server's counters."""
+
+    def __init__(self, endpoint: Endpoint, state: TestState) -> None:
+        self._state = state
+        self._sync = observed(endpoint, state)
+        self._async = aobserved(endpoint, state)
+        self._measurement: Measurement | None = None
+
+    @property
+    def result(self) -> Result:
+        """The measured block.
+
+        Raises:
+            MeasurementError: the block has not ended.
+        """
+        from ..result import Result
+
+        if self._measurement is None:
+            raise MeasurementError("kv.measure(): the result is there when the block has ended")
+        return Result(self._measurement, self._state.expectation)
+
+    def __enter__(self) -> Measured:
+        self._sync.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._sync.__exit__(*error)  # type: ignore[arg-type] # passed through as received
+        self._measurement = self._state.measurements[-1]
+
+    async def __aenter__(self) -> Measured:
+        await self._async.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._async.__aexit__(*error)  # type: ignore[arg-type] # passed through as received
+        self._measurement = self._state.measurements[-1]
+
+
+@contextmanager
+def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -> Iterator[None]:
+    """Measure everything between entering and leaving by counters, and add the measurement to the test's."""
+    from .. import experiment
+    from .lock import endpoint_lock
+
+    with endpoint_lock(endpoint.base):
+        observation = run_sync(experiment.observe(endpoint), "async with kv.measure()")
+        try:
+            yield
+        finally:
+            state.measurements.append(run_sync(observation.finish(title), "async with kv.measure()"))
+
+
+@asynccontextmanager
+async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]:
+    """Do what :func:`observed` does, in an async test."""
+    from .. import experiment
+    from .lock import aendpoint_lock
+
+    async with aendpoint_lock(endpoint.base):
+        observation = await experiment.observe(endpoint)
+        try:
+            yield
+        finally:
+            state.measurements.append(await observation.finish())
+
+
+class Sampler:
+    """Reads the server's counters at a moment of the test's choosing."""
+
+    def __init__(self, endpoint: Endpoint, state: TestState) -> None:
+        self._endpoint = endpoint
+        self._state = state
+
+    def snapshot(self) -> Snapshot:
+        """Return the samples that the engine's profile reads, now.
+
+        Raises:
+            KVCacheError: the page cannot be had or read.
+        """
+        return run_sync(self.asnapshot(), "await kv_metrics.asnapshot()")
+
+    async def asnapshot(self) -> Snapshot:
+        """Do what :meth:`snapshot` does, in an async test."""
+        from .. import scrape
+        from ..client import Client
+        from ..target import inspect
+
+        async with Client(self._endpoint) as client:
+            target = await inspect(client)
+            return await scrape.fetch(client, target.profile.samples())
+
+    def window(self) -> Measured:
+        """Return a measured block, as ``kv.measure()`` does."""
+        return Measured(self._endpoint, self._state)

@@ -1,0 +1,128 @@
+"""The life of one test: a fresh state at setup, the verdict inside the call, the evidence in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+
+from ..endpoint import Endpoint
+from ..errors import ConfigurationError, KVCacheError
+from ..model import Expectation, Finding, Verdict
+from . import markers
+from .keys import ATTEMPTS, RECORD, SETTINGS, STATE
+from .session import SessionReport
+from .state import TestState
+
+_ERROR = pytest.StashKey[str]()
+_EXPECTATION = pytest.StashKey[Expectation]()
+_RUNNER_FIXTURE = "kv"
+_ENDPOINT_FIXTURE = "kv_endpoint"
+_FIXTURES = frozenset({_RUNNER_FIXTURE, _ENDPOINT_FIXTURE, "kv_metrics"})
+
+
+class Runtime:
+    """Hooks around every test; each leaves at once when the test is none of ours."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Validate every marker before anything runs, and give whole-test measurements an endpoint."""
+        for item in items:
+            try:
+                expectation = markers.expectation_of(item)
+            except ConfigurationError as error:
+                if not hasattr(config, "workerinput"):
+                    raise pytest.UsageError(f"kvcache: {error}") from None
+                item.stash[_ERROR] = str(error)  # a usage error would crash a worker: it fails at setup there
+                continue
+            if expectation is not None:
+                item.stash[_EXPECTATION] = expectation
+                if _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
+                    item.fixturenames.append(_ENDPOINT_FIXTURE)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin an attempt: what an earlier one left behind is gone."""
+        if _ERROR in item.stash:
+            pytest.fail(f"kvcache: {item.stash[_ERROR]}", pytrace=False)
+        expectation = item.stash.get(_EXPECTATION, None)
+        if expectation is None and not _FIXTURES.intersection(_names(item)):
+            return
+        attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
+        item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[SETTINGS].seed, attempt)
+        item.user_properties[:] = _foreign(item.user_properties)
+        if RECORD in item.stash:
+            del item.stash[RECORD]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Run the body, judge what was measured, and fail the test in its own name.
+
+        The verdict belongs here rather than in the report: xfail, reruns and ``-x`` then see an ordinary failure.
+        """
+        state = item.stash.get(STATE, None)
+        if state is None:
+            return (yield)
+        try:
+            with _whole_test(item, state):
+                result = yield
+        except KVCacheError as error:
+            _keep_record(item, state, error)
+            pytest.fail(f"inconclusive: {error}", pytrace=False)
+        except BaseException as error:  # the body's own failure, or Ctrl-C: what was measured is still told
+            if state.measurements:
+                _keep_record(item, state)
+            if isinstance(error, KeyboardInterrupt):
+                SessionReport.keep(item)
+            raise
+        if state.measurements or state.expectation is not None:
+            verdict = _keep_record(item, state)
+            if state.expectation is not None and verdict.status != "pass":
+                pytest.fail(verdict.sentence, pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let the record of the test travel with its report, from a worker to the controller."""
+        report = yield
+        if call.when == "call":
+            SessionReport.attach(item, report)
+        return report
+
+
+def _names(item: pytest.Item) -> list[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[None]:
+    """Measure the body itself when it has a marker and does not run workloads through ``kv``."""
+    endpoint = item.funcargs.get(_ENDPOINT_FIXTURE) if isinstance(item, pytest.Function) else None
+    if state.expectation is None or _RUNNER_FIXTURE in _names(item) or not isinstance(endpoint, Endpoint):
+        return nullcontext()
+    from .runner import observed
+
+    return observed(endpoint, state, "the whole test")
+
+
+def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:
+    """Judge what was measured and keep the record where the report, JUnit and the session find it."""
+    from ..judge import judge
+    from ..report import junit, terminal
+    from ..report.record import check_record
+
+    asked = state.expectation or Expectation(min=0.0)  # without a marker only validity is judged
+    verdict = judge(asked, state.measurements)
+    if error is not None and (verdict.status != "inconclusive" or not state.measurements):
+        finding = Finding(error.code, str(error))
+        verdict = Verdict("inconclusive", f"inconclusive: {error}", target=asked.target, findings=(finding,))
+    record = check_record(item.nodeid, verdict, [(m, judge(asked, [m])) for m in state.measurements])
+    item.stash[RECORD] = record
+    item.user_properties[:] = [*_foreign(item.user_properties), *junit.properties(record)]
+    item.add_report_section("call", "kvcache", terminal.section(record))
+    return verdict
+
+
+def _foreign(properties: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in properties if not name.startswith("kv_")]

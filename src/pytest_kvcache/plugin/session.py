@@ -1,0 +1,110 @@
+"""The end of a session, on the controller only: collect records from reports, print the table, write the document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ..endpoint import without_userinfo
+from ..report.record import Record
+from .fixtures import NO_ENDPOINT
+from .keys import RECORD, SETTINGS
+
+_ATTRIBUTE = "kvcache"  # on a TestReport, because only what a report carries crosses from a worker to the controller
+
+
+class SessionReport:
+    """Keeps the last record of each test: of a rerun test, that of its last attempt.
+
+    Args:
+        config: of a run that is no worker.
+    """
+
+    NAME = "kvcache-session"
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._settings = config.stash[SETTINGS]
+        self._records: dict[str, Record] = {}
+        self._skipped = 0
+        self._interrupted = False
+
+    @staticmethod
+    def attach(item: pytest.Item, report: pytest.TestReport) -> None:
+        """Let a test's record travel with its report."""
+        record = item.stash.get(RECORD, None)
+        if record is not None:
+            setattr(report, _ATTRIBUTE, record)
+
+    @classmethod
+    def keep(cls, item: pytest.Item) -> None:
+        """Keep the record of a test that will have no report, because the session is being interrupted."""
+        session = item.config.pluginmanager.getplugin(cls.NAME)
+        record = item.stash.get(RECORD, None)
+        if session is not None and record is not None:
+            session._records[item.nodeid] = record
+
+    def pytest_report_header(self) -> str | None:
+        """Return one line about the endpoint, when there is one or more is wanted."""
+        endpoint = self._settings.endpoint
+        if endpoint is None:
+            return f"kvcache: {NO_ENDPOINT}" if self._config.get_verbosity() > 0 else None
+        shown = {
+            "endpoint": without_userinfo(endpoint),
+            "engine": self._settings.engine or "auto",
+            "model": self._settings.model or "auto",
+            "seed": self._settings.seed if self._settings.seed is not None else "fresh nonce",
+        }
+        return "kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items())
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the record that a report carries."""
+        record: Record | None = getattr(report, _ATTRIBUTE, None)
+        if record is not None:
+            self._records[report.nodeid] = record
+        if report.skipped and NO_ENDPOINT in str(report.longrepr):
+            self._skipped += 1
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Remember that the session ended before its end."""
+        self._interrupted = True
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print one aligned line a test, and how many tests had no endpoint."""
+        if self._config.getoption("no_summary", False):
+            return
+        from ..report import terminal
+
+        quiet = self._config.get_verbosity() < 0
+        records = [r for r in self._ordered() if not quiet or r["verdict"] != "pass"]
+        lines = terminal.table(records)
+        if self._skipped:
+            lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
+        if not lines:
+            return
+        terminalreporter.section("kvcache")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the JSON document."""
+        path = self._settings.report
+        if path is None:
+            return
+        from ..report import document
+
+        endpoint = self._settings.endpoint
+        content = document.document(
+            self._records.values(),
+            endpoint=None if endpoint is None else without_userinfo(endpoint),
+            seed=self._settings.seed,
+            interrupted=self._interrupted,
+        )
+        try:
+            document.write(path, content)
+        except OSError as error:
+            raise pytest.UsageError(f"kvcache: --kv-report: {path} cannot be written ({error.strerror})") from None
+
+    def _ordered(self) -> list[Record]:
+        return sorted(self._records.values(), key=lambda record: str(record["nodeid"]))

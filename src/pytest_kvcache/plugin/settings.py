@@ -1,0 +1,232 @@
+"""Options, environment and ini to one frozen value, each error naming the value and where it came from.
+
+Precedence: marker (where one exists) > option > environment > ini > default. Nothing heavy is imported, nothing is
+contacted; this runs in every pytest of every project that has the plugin installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from ..endpoint import Endpoint, parse_base_url, parse_metrics_url
+from ..errors import ConfigurationError
+
+SIM = "sim"
+_DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
+_RESET_MODES = ("never", "auto", "require")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the command line, the environment and the ini file say, resolved once.
+
+    Attributes:
+        endpoint: base URL, ``sim`` for the built-in engine, None when none was named.
+        model: model to ask for; None: the served one.
+        metrics: metrics pages; empty: derived from the endpoint.
+        tokenizer: file, folder, hub id or ``builtin``; None: the server's, or the engine's own.
+        engine: engine profile; None: detected.
+        api_key: bearer token, None without; never shown.
+        headers: further request headers as (name, value); values are never shown.
+        timeout: seconds for one request.
+        concurrency: requests in flight unless a run says otherwise.
+        seed: makes prompts the same in every run; None: a fresh nonce.
+        reset: whether the cache is emptied before a run.
+        report: JSON document to write; None for none.
+        require: a missing endpoint is an error instead of a skip.
+    """
+
+    endpoint: str | None = None
+    model: str | None = None
+    metrics: tuple[str, ...] = ()
+    tokenizer: str | None = None
+    engine: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    timeout: float = 300.0
+    concurrency: int = 8
+    seed: int | None = None
+    reset: Literal["never", "auto", "require"] = "never"
+    report: Path | None = None
+    require: bool = False
+
+    def connect(self, base: str) -> Endpoint:
+        """Return the endpoint at ``base`` with everything else as set."""
+        return Endpoint(
+            base=base,
+            model=self.model,
+            metrics=self.metrics,
+            engine=self.engine,
+            api_key=self.api_key,
+            headers=self.headers,
+            timeout=self.timeout,
+        )
+
+
+Parse = Callable[[str, str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One setting with its option ``--kv-x``, ini ``kv_x`` and environment ``PYTEST_KV_X``."""
+
+    name: str
+    parse: Parse
+    help: str
+    metavar: str
+    repeatable: bool = False
+
+    @property
+    def flag(self) -> str:
+        return f"--kv-{self.name.replace('_', '-')}"
+
+    @property
+    def ini(self) -> str:
+        return f"kv_{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return f"PYTEST_KV_{self.name.upper()}"
+
+
+def _text(value: str, origin: str) -> str:
+    if not value.strip():
+        raise ConfigurationError(f"{origin} is empty; give a value or leave it out")
+    return value.strip()
+
+
+def _endpoint(value: str, origin: str) -> str:
+    return SIM if value.strip() == SIM else parse_base_url(value, origin)
+
+
+def _engine(value: str, origin: str) -> str:
+    known = sorted(path.stem for path in (Path(__file__).parent.parent / "engines").glob("*.toml"))
+    if value not in known:
+        raise ConfigurationError(f"{origin}: unknown engine {value!r}; known are {', '.join(known)}")
+    return value
+
+
+def _seconds(value: str, origin: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError(f"{origin}: {value!r} is no duration; expected seconds above 0, such as 60")
+    return seconds
+
+
+def _count(value: str, origin: str) -> int:
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise ConfigurationError(f"{origin}: {value!r} is no count; expected a whole number of at least 1")
+    return int(value)
+
+
+def _seed(value: str, origin: str) -> int:
+    if not value.strip().isdecimal():
+        raise ConfigurationError(f"{origin}: {value!r} is no seed; expected a whole number such as 7")
+    return int(value)
+
+
+def _reset(value: str, origin: str) -> str:
+    if value not in _RESET_MODES:
+        raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(_RESET_MODES)}")
+    return value
+
+
+def _header(value: str, origin: str) -> tuple[str, str]:
+    name, separator, text = value.partition(":")
+    if not separator or not name.strip() or any(c in value for c in "\r\n"):
+        raise ConfigurationError(f"{origin}: expected 'Name: value' on one line (the value is not shown here)")
+    return name.strip(), text.strip()
+
+
+def _report(value: str, origin: str) -> Path:
+    path = Path(_text(value, origin))
+    if path.is_dir():
+        raise ConfigurationError(f"{origin}: {value!r} is a folder; expected a file such as kv.json")
+    return path
+
+
+OPTIONS = (
+    _Option(
+        "endpoint", _endpoint, "OpenAI-compatible server to measure, or 'sim' for the built-in simulated engine", "URL"
+    ),
+    _Option("model", _text, "model to ask for (default: the served one, when there is exactly one)", "NAME"),
+    _Option(
+        "metrics",
+        parse_metrics_url,
+        "metrics page of an engine behind the endpoint; repeatable (default: URL/metrics)",
+        "URL",
+        repeatable=True,
+    ),
+    _Option(
+        "tokenizer",
+        _text,
+        "the model's tokenizer: tokenizer.json, a folder with one, a hub id, or 'builtin' (default: ask the server)",
+        "NAME",
+    ),
+    _Option("engine", _engine, "engine profile instead of detecting it; 'usage' judges by usage alone", "ID"),
+    _Option("api_key_env", _text, "variable that holds the API key (default: OPENAI_API_KEY)", "VARIABLE"),
+    _Option("header", _header, "further request header; repeatable", "'NAME: VALUE'", repeatable=True),
+    _Option("timeout", _seconds, "seconds that one request may take (default: 300)", "SECONDS"),
+    _Option("concurrency", _count, "requests in flight, unless a test says otherwise (default: 8)", "N"),
+    _Option("seed", _seed, "send the same prompts in every run (default: a fresh nonce, so that a rerun is cold)", "N"),
+    _Option("reset", _reset, "empty the server's cache before a run: never, auto or require (default: never)", "MODE"),
+    _Option("report", _report, "write the results as a JSON document", "FILE"),
+)
+_REQUIRE = "kv_require"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every option with its ini twin; the environment twin is named in the help."""
+    group = parser.getgroup("kvcache", "KV-cache regression tests (pytest-kvcache)")
+    for option in OPTIONS:
+        text = f"{option.help} [env: {option.variable}]"
+        group.addoption(
+            option.flag,
+            action="append" if option.repeatable else "store",
+            default=None,
+            metavar=option.metavar,
+            help=text.replace("%", "%%"),
+        )
+        parser.addini(option.ini, option.help, type="linelist" if option.repeatable else "string", default=None)
+    parser.addini(_REQUIRE, "a missing endpoint is a usage error instead of a skip", type="bool", default=False)
+
+
+def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of a pytest run.
+
+    Raises:
+        ConfigurationError: a value that cannot be used; one line that names it and where it came from.
+    """
+    values = {option.name: _resolve(option, config, environ) for option in OPTIONS}
+    key_variable, key_origin = values["api_key_env"]
+    api_key = environ.get(key_variable or _DEFAULT_KEY_VARIABLE) or None
+    if key_variable and api_key is None:
+        raise ConfigurationError(f"{key_origin}: the variable {key_variable!r} is not set; export the API key in it")
+    chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
+    chosen["headers"] = chosen.pop("header", ())
+    return Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
+
+
+def _resolve(option: _Option, config: pytest.Config, environ: Mapping[str, str]) -> tuple[Any, str]:
+    given = config.getoption(option.flag)
+    origin = option.flag
+    if given is None and option.variable in environ:
+        text = environ[option.variable]
+        given, origin = text.split("\n") if option.repeatable else text, f"environment variable {option.variable}"
+    if given is None:
+        given, origin = config.getini(option.ini), f"ini option {option.ini}"
+        if given is None:
+            return None, ""
+    if option.repeatable:
+        values: list[str] = given
+        return tuple(option.parse(value, origin) for value in values), origin
+    return option.parse(str(given), origin), origin

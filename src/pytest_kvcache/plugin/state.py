@@ -1,0 +1,42 @@
+"""What one attempt of one test has measured so far."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from ..model import Expectation
+
+if TYPE_CHECKING:
+    from ..model import Measurement
+
+_RUN_NONCE = secrets.token_hex(8)  # one per process: no two runs of pytest send the same prompt
+
+
+class TestState:
+    """State of one attempt; a rerun begins with a new one.
+
+    Args:
+        nodeid: of the test.
+        expectation: what its ``hit_rate`` marker asks, None without one.
+        seed: fixed by the user; None: prompts carry this run's own nonce.
+        attempt: 1 for the first, so that a rerun does not hit what the attempt before it cached.
+    """
+
+    __test__ = False  # not a test class, whatever its name begins with
+
+    def __init__(self, nodeid: str, expectation: Expectation | None, seed: int | None, attempt: int) -> None:
+        self.expectation = expectation
+        self.measurements: list[Measurement] = []
+        self._base = f"{_RUN_NONCE if seed is None else f'seed {seed}'}/{nodeid}/{attempt}"
+        self._runs = 0
+
+    @property
+    def wants_counters(self) -> bool:
+        """False when the test is judged by ``usage`` alone."""
+        return self.expectation is None or self.expectation.source != "usage"
+
+    def next_nonce(self) -> str:
+        """Return the nonce of the next run of this test."""
+        self._runs += 1
+        return f"{self._base}/{self._runs}"

@@ -1,0 +1,39 @@
+"""The seams: what a part needs of another part, so that either can be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .model import Composed, ServerFacts
+
+
+class Tokenizer(Protocol):
+    """Turns text into the token ids that the server will count."""
+
+    @property
+    def name(self) -> str:
+        """Where the tokenizer came from, for reports and errors."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text, special tokens included, as the server's completions endpoint adds them."""
+
+    def words(self) -> Sequence[str]:
+        """Return candidate words (lower-case ASCII letters) that are likely to be one token after a space."""
+
+
+class Workload(Protocol):
+    """A description of traffic, immutable, not yet bound to a server."""
+
+    def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> Composed:
+        """Bind the description to a server.
+
+        Args:
+            facts: block size and context length of the server.
+            tokenizer: must be the server's.
+            nonce: put at the head of every distinct prompt, so that another nonce shares nothing.
+            as_ids: send token ids when the workload leaves the choice.
+
+        Raises:
+            WorkloadError: the lengths or the rate cannot be had on this server.
+        """

@@ -1,0 +1,1 @@
+"""What to tell: one plain record per test, from which every form of report is made."""

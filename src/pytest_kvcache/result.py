@@ -1,0 +1,91 @@
+"""What a run hands to the test: the measurement, read conveniently and never wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import latency
+from .errors import MeasurementError
+from .judge import judge
+from .latency import Latency
+from .model import Exchange, Expectation, Measurement, Tokens, Verdict
+
+
+class Result:
+    """One measured run.
+
+    A number is only given when the measurement is valid: ``hit_rate``, ``hit_tokens`` and ``query_tokens`` raise
+    otherwise, so that an assertion on them can never pass by accident.
+
+    Attributes:
+        measurement: all that was seen.
+        verdict: judged by the test's own expectation, or for validity alone when the test has none.
+    """
+
+    def __init__(self, measurement: Measurement, expectation: Expectation | None = None) -> None:
+        self.measurement = measurement
+        self.verdict: Verdict = judge(expectation or Expectation(min=0.0), [measurement])
+
+    @property
+    def hit_rate(self) -> float:
+        """Hit tokens / query tokens, 0..1.
+
+        Raises:
+            MeasurementError: the measurement is inconclusive; the message says why.
+        """
+        self._require_valid()
+        return self.verdict.hit_rate or 0.0
+
+    @property
+    def hit_tokens(self) -> int:
+        """Prompt tokens whose KV was reused. Raises like :attr:`hit_rate`."""
+        self._require_valid()
+        return self.verdict.hit_tokens or 0
+
+    @property
+    def query_tokens(self) -> int:
+        """Prompt tokens looked up. Raises like :attr:`hit_rate`."""
+        self._require_valid()
+        return self.verdict.query_tokens or 0
+
+    @property
+    def predicted(self) -> float | None:
+        """The rate that a cache of the server's block size reaches; None when that is not known."""
+        return self.verdict.predicted
+
+    @property
+    def ceiling(self) -> float | None:
+        """The rate that no cache can exceed on this workload; None for traffic of your own."""
+        return self.verdict.ceiling
+
+    @property
+    def engines(self) -> Mapping[str, Tokens]:
+        """Tokens per engine, by counters."""
+        return self.measurement.engines
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Every measured request in workload order."""
+        return self.measurement.exchanges
+
+    @property
+    def ttft(self) -> Latency:
+        """Time to first token, seconds."""
+        return latency.ttft(self.exchanges)
+
+    @property
+    def itl(self) -> Latency:
+        """Inter-token latency, seconds."""
+        return latency.itl(self.exchanges)
+
+    @property
+    def e2e(self) -> Latency:
+        """End-to-end latency, seconds."""
+        return latency.e2e(self.exchanges)
+
+    def _require_valid(self) -> None:
+        if self.verdict.status == "inconclusive" or self.verdict.hit_rate is None:
+            raise MeasurementError(self.verdict.sentence.removeprefix("inconclusive: "))
+
+    def __repr__(self) -> str:
+        return f"<Result {self.verdict.sentence}>"

@@ -1,0 +1,63 @@
+"""One base URL, however it was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kvcache.endpoint import Endpoint, parse_base_url, parse_metrics_url
+from pytest_kvcache.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "http://h/gw/m",
+        "http://h/gw/m/",
+        "http://h/gw/m/v1",
+        "http://h/gw/m/v1/",
+        "http://h/gw/m/v1/chat/completions",
+        "http://h/gw/m/v1/completions",
+        "  http://h/gw/m/v1/models?x=1#y ",
+    ],
+)
+def test_all_bases_lead_to_the_same_urls(written: str) -> None:
+    endpoint = Endpoint(parse_base_url(written, "--kv-endpoint"))
+    assert endpoint.api("chat/completions") == "http://h/gw/m/v1/chat/completions"
+    assert endpoint.metrics_urls == ("http://h/gw/m/metrics",)
+    assert endpoint.route("/tokenize") == "http://h/gw/m/tokenize"
+
+
+def test_a_path_that_only_resembles_v1_stays() -> None:
+    assert parse_base_url("http://h:8000/v10/v1x", "o") == "http://h:8000/v10/v1x"
+
+
+@pytest.mark.parametrize("port", ["http://[::1]:8000", "https://h:443"])
+def test_hosts_with_ports(port: str) -> None:
+    assert parse_base_url(port + "/v1", "o") == port
+
+
+@pytest.mark.parametrize("bad", ["", "   ", "localhost:8000", "h", "ftp://h", "http://", "http://h:port", "http://[::1"])
+def test_what_is_no_url_is_named_with_its_origin(bad: str) -> None:
+    with pytest.raises(ConfigurationError, match="--kv-endpoint") as caught:
+        parse_base_url(bad, "--kv-endpoint")
+    assert "http://127.0.0.1:8000" in str(caught.value)
+    assert bad.strip() in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", ["ftp://user:s3cret@h", "user:s3cret@h", "http://user:s3cret@h:x"])
+def test_a_password_is_not_shown_in_the_error(bad: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_base_url(bad, "--kv-endpoint")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_metrics_url_keeps_its_query() -> None:
+    assert parse_metrics_url("http://h:9/metrics?format=text#x", "o") == "http://h:9/metrics?format=text"
+
+
+def test_secrets_are_redacted_and_not_in_the_repr() -> None:
+    endpoint = Endpoint("http://user:passw0rd@h", api_key="sk-abcdef", headers=(("X-Tenant", "tenant-secret"),))
+    assert endpoint.url == "http://h"
+    assert endpoint.redact("got sk-abcdef, tenant-secret and passw0rd") == "got ***, *** and ***"
+    for secret in ("sk-abcdef", "tenant-secret", "passw0rd"):
+        assert secret not in repr(endpoint)

@@ -1,0 +1,229 @@
+"""Verdicts by hand: what is measured, is it valid, is it what was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_kvcache.diagnose import findings
+from pytest_kvcache.errors import ExpectationFailed, MeasurementError
+from pytest_kvcache.judge import judge
+from pytest_kvcache.model import Exchange, Expectation, Failure, Finding, Measurement, Prediction, ServerFacts, Tokens
+from pytest_kvcache.result import Result
+
+FACTS = ServerFacts(engine="vllm", model="tiny", variant="v1-admission", version="0.32.0", block_size=16, caching=True)
+
+
+def exchange(prompt: int = 1000, cached: int | None = 704, **more: object) -> Exchange:
+    seen = {"prompt_tokens": prompt, "prompt_len": prompt, "cached_tokens": cached, "sent": 0.0, "status": 200}
+    return Exchange(phase="load", queued=0.0, end=1.0, **{**seen, **more})  # type: ignore[arg-type] # a test's shorthand
+
+
+def failed(message: str = "HTTP 429: slow down", **more: object) -> Exchange:
+    failure = Failure("http", message, more.pop("retry_after", None))  # type: ignore[arg-type] # a test's shorthand
+    return exchange(prompt_tokens=None, cached_tokens=None, status=429, failure=failure, **more)
+
+
+def prediction(*hits: int, query: int = 1000) -> Prediction:
+    return Prediction(sum(hits), query * len(hits), hits, 16)
+
+
+def measurement(*exchanges: Exchange, **more: object) -> Measurement:
+    whole = [e for e in exchanges if e.ok]
+    query = sum(e.prompt_tokens or 0 for e in whole)
+    hit = sum(e.cached_tokens or 0 for e in whole)
+    seen = {
+        "engines": {"0": Tokens(query, hit, 0, query)},
+        "exchanges": exchanges,
+        "prediction": prediction(*[704] * len(exchanges)),
+    }
+    return Measurement(title="t", **{"facts": FACTS, **seen, **more})  # type: ignore[arg-type] # a test's shorthand
+
+
+GOOD = measurement(exchange(), exchange())
+
+
+def codes(m: Measurement) -> list[str]:
+    return [finding.code for finding in findings(m)]
+
+
+def test_pass_says_what_was_measured() -> None:
+    verdict = judge(Expectation(target=0.7), [GOOD])
+    assert verdict.status == "pass"
+    assert verdict.sentence == "hit rate 0.704, wanted 0.700 ± 0.020: 1,408 of 2,000 tokens hit"
+    assert (verdict.hit_tokens, verdict.query_tokens, verdict.source) == (1408, 2000, "counters")
+    assert verdict.findings == ()
+    verdict.check()
+
+
+@pytest.mark.parametrize(
+    ("expectation", "status", "code"),
+    [
+        (Expectation(target=0.724), "pass", None),  # exactly tol away
+        (Expectation(target=0.7241), "fail", "KV201"),
+        (Expectation(target=0.684), "pass", None),
+        (Expectation(target=0.6839), "fail", "KV202"),
+        (Expectation(min=0.704), "pass", None),
+        (Expectation(min=0.7041), "fail", "KV201"),
+        (Expectation(max=0.704), "pass", None),
+        (Expectation(max=0.7039), "fail", "KV202"),
+        (Expectation(target=0.7, tol=0.05, min=0.71), "fail", "KV201"),
+        (Expectation(), "pass", None),  # the prediction is the target
+    ],
+)
+def test_bounds_are_inclusive(expectation: Expectation, status: str, code: str | None) -> None:
+    verdict = judge(expectation, [GOOD])
+    assert verdict.status == status
+    assert [f.code for f in verdict.findings] == ([code] if code else [])
+
+
+def test_failure_sentence_begins_with_hit_rate() -> None:
+    verdict = judge(Expectation(target=0.8), [GOOD])
+    assert verdict.sentence == "hit rate 0.704, wanted 0.800 ± 0.020 (0.096 below): 1,408 of 2,000 tokens hit [KV201]"
+    with pytest.raises(ExpectationFailed) as caught:
+        verdict.check()
+    assert caught.value.verdict is verdict
+
+
+def test_two_windows_are_summed_never_averaged() -> None:
+    small = measurement(exchange(prompt=100, cached=0), prediction=prediction(0, query=100))
+    assert judge(Expectation(min=0), [GOOD, small]).hit_rate == 1408 / 2100
+
+
+def test_ceiling_whatever_the_marker_asked() -> None:
+    # eight identical prompts of 1000 tokens at block 16: at most 7 x 992 = 6,944 of 8,000 hit; 7,690 were reported
+    m = measurement(*[exchange(cached=None)] * 8, engines={"0": Tokens(8000, 7690)}, prediction=prediction(0, *[992] * 7))
+    verdict = judge(Expectation(min=0.5), [m])
+    assert verdict.status == "inconclusive"
+    assert verdict.ceiling == 0.868
+    assert "KV108" in verdict.sentence
+    assert verdict.sentence.startswith("inconclusive: the measured rate 0.9613 is above 0.8680")
+
+
+@pytest.mark.parametrize(
+    ("m", "code"),
+    [
+        (replace(GOOD, engines={"0": Tokens(2600, 1408)}), "KV103"),
+        (replace(GOOD, engines={"0": Tokens(1400, 1408)}), "KV104"),
+        (replace(GOOD, engines={"0": Tokens(2000, 1392)}), "KV114"),
+        (replace(GOOD, engines={}, findings=(Finding("KV102", "fell"),)), "KV102"),
+        (replace(GOOD, engines={"0": Tokens(0, 0)}, exchanges=(), facts=replace(FACTS, caching=False)), "KV107"),
+        (replace(GOOD, engines={"0": Tokens(0, 0)}, exchanges=()), "KV106"),
+        (measurement(failed(), failed(), engines={"0": Tokens(0, 0)}), "KV109"),
+        (measurement(exchange(cached=1001)), "KV112"),
+        (measurement(exchange(prompt_len=990)), "KV113"),
+        (replace(GOOD, findings=(Finding("KV116", "interrupted after 1 of 2 requests"),)), "KV116"),
+    ],
+)
+def test_invalid_measurements_are_inconclusive_and_never_give_a_number(m: Measurement, code: str) -> None:
+    verdict = judge(Expectation(min=0.0), [m])
+    assert verdict.status == "inconclusive"
+    assert verdict.sentence.startswith("inconclusive: ")
+    assert f"[{code}]" in verdict.sentence
+    with pytest.raises(MeasurementError):
+        _ = Result(m).hit_rate
+
+
+def test_foreign_traffic_shows_the_arithmetic() -> None:
+    m = replace(GOOD, engines={"0": Tokens(2600, 1408)})
+    assert "looked up 2,600 tokens where 2,000 were sent: 600 more" in judge(Expectation(), [m]).sentence
+
+
+def test_failed_requests_may_or_may_not_have_been_looked_up() -> None:
+    for query in (1000, 1500, 2000):
+        m = measurement(exchange(), failed(), engines={"0": Tokens(query, 704)})
+        assert not {"KV103", "KV104"} & set(codes(m))
+    assert "KV103" in codes(measurement(exchange(), failed(), engines={"0": Tokens(2001, 704)}))
+    assert "KV104" in codes(measurement(exchange(), failed(), engines={"0": Tokens(999, 704)}))
+    never_sent = measurement(exchange(), failed(sent=None), engines={"0": Tokens(1001, 704)})
+    assert "KV103" in codes(never_sent)
+
+
+def test_some_failed_requests_fail_the_test_with_their_own_count() -> None:
+    ok, bad = [exchange(100, 80)] * 25, [failed(prompt_len=100, retry_after=2.0)] * 5
+    m = measurement(*ok, *bad, prediction=prediction(*[80] * 30, query=100))
+    verdict = judge(Expectation(target=0.8), [m])
+    assert (verdict.status, verdict.hit_rate) == ("fail", 0.8)
+    assert "5 of 30 requests failed: 5 x HTTP 429: slow down; the server asked to wait 2 s" in verdict.sentence
+    assert verdict.sentence.startswith("hit rate 0.800")
+
+
+def test_usage_alone() -> None:
+    facts = ServerFacts(engine="usage", model="m")
+    m = replace(GOOD, facts=facts, engines={})
+    verdict = judge(Expectation(target=0.7), [m])
+    assert (verdict.status, verdict.source, verdict.hit_tokens) == ("pass", "usage", 1408)
+
+
+def test_unreported_cached_tokens_are_not_zero() -> None:
+    m = replace(GOOD, facts=ServerFacts(engine="usage", model="m"), engines={}, exchanges=(exchange(), exchange(cached=None)))
+    verdict = judge(Expectation(max=0.9), [m])
+    assert verdict.status == "inconclusive"
+    assert "1 of 2 replies do not report cached_tokens" in verdict.sentence
+    assert "[KV111]" in verdict.sentence
+
+
+def test_zero_is_a_number() -> None:
+    m = measurement(exchange(cached=0), prediction=prediction(0))
+    verdict = judge(Expectation(target=0.0), [m])
+    assert (verdict.status, verdict.hit_rate) == ("pass", 0.0)
+
+
+def test_lost_counters_are_not_replaced_by_usage_in_silence() -> None:
+    m = replace(GOOD, engines={}, findings=(Finding("KV117", "the counters could not be read at the end: gone"),))
+    verdict = judge(Expectation(), [m])
+    assert verdict.status == "inconclusive"
+    assert verdict.sentence.startswith("inconclusive: the counters could not be read at the end")
+
+
+def test_tiers() -> None:
+    m = measurement(exchange(cached=None), engines={"0": Tokens(1000, 512, 192)}, prediction=prediction(704))
+    assert judge(Expectation(min=0), [m]).hit_tokens == 704
+    assert judge(Expectation(min=0, tier="local"), [m]).hit_tokens == 512
+    assert judge(Expectation(min=0, tier="external"), [m]).hit_tokens == 192
+    none = replace(m, engines={"0": Tokens(1000, 512)})
+    assert judge(Expectation(min=0, tier="external"), [none]).status == "inconclusive"
+
+
+def test_request_weight_counts_requests_with_any_hit() -> None:
+    m = measurement(exchange(cached=16), exchange(cached=0), exchange(cached=992), prediction=prediction(992, 992, 992))
+    verdict = judge(Expectation(min=0, weight="request"), [m])
+    assert (verdict.hit_tokens, verdict.query_tokens) == (2, 3)
+    assert "2 of 3 requests hit" in verdict.sentence
+
+
+def test_no_target_and_no_prediction_is_inconclusive() -> None:
+    verdict = judge(Expectation(), [replace(GOOD, prediction=None, own_traffic=False)])
+    assert "[KV115]" in verdict.sentence
+
+
+def test_own_traffic_is_judged_with_a_doubt() -> None:
+    verdict = judge(Expectation(min=0.7), [replace(GOOD, prediction=None, own_traffic=False, exchanges=())])
+    assert verdict.status == "pass"
+    assert [f.code for f in verdict.findings] == ["KV304"]
+
+
+def test_prefix_shorter_than_one_block_is_no_fault_of_the_engine() -> None:
+    # 20 requests of 500 tokens share 240; the block is 784
+    facts = replace(FACTS, block_size=784)
+    m = measurement(*[exchange(500, 0)] * 20, facts=facts, prefix_len=240, prediction=prediction(*[0] * 20, query=500))
+    verdict = judge(Expectation(target=0.4), [m])
+    assert verdict.status == "fail"
+    assert "shorter than one block of 784" in next(f.sentence for f in verdict.findings if f.code == "KV303")
+
+
+def test_warm_start_is_flagged() -> None:
+    m = replace(GOOD, prefill=(exchange(cached=704),))
+    assert "KV301" in codes(m)
+    assert "KV301" not in codes(replace(GOOD, prefill=(exchange(cached=0),)))
+
+
+def test_requests_below_their_prediction_are_named() -> None:
+    m = measurement(exchange(), exchange(cached=0), exchange())
+    sentence = next(f.sentence for f in findings(m) if f.code == "KV305")
+    assert sentence == "1 of 3 requests hit less than predicted, first: request 1 with 0 of 704"
+
+
+def test_nothing_measured_is_inconclusive() -> None:
+    assert judge(Expectation(min=0), []).status == "inconclusive"
