@@ -21,6 +21,9 @@ class Tokenizer(Protocol):
     def words(self) -> Sequence[str]:
         """Return candidate words (lower-case ASCII letters) that are likely to be one token after a space."""
 
+    def pieces(self) -> Sequence[str]:
+        """Return texts of single tokens, for a vocabulary without such words; empty when they are not known."""
+
 
 class Workload(Protocol):
     """A description of traffic, immutable, not yet bound to a server."""

@@ -42,11 +42,11 @@ def kv_endpoint(kv_settings: Settings) -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def kv_workload(kv_settings: Settings) -> WorkloadBuilder:
+def kv_workload() -> WorkloadBuilder:
     """Builds workloads whose reuse is known to the token, such as ``kv_workload.shared_prefix(...)``."""
     from ..workloads import WorkloadBuilder
 
-    return WorkloadBuilder(seed=kv_settings.seed)
+    return WorkloadBuilder()
 
 
 @pytest.fixture

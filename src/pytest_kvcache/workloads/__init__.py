@@ -1,0 +1,8 @@
+"""What to send: workloads whose reuse is known to the token."""
+
+from __future__ import annotations
+
+from .builder import WorkloadBuilder
+from .shapes import SharedPrefix
+
+__all__ = ["SharedPrefix", "WorkloadBuilder"]

@@ -1,0 +1,34 @@
+"""The tokenizer of the simulated engine: common words are one token after a space, anything else falls back to bytes."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@cache
+def common_words() -> tuple[str, ...]:
+    """Return common short English words; most tokenizers hold each of them as one token after a space."""
+    return tuple(files(__package__).joinpath("words.txt").read_text(encoding="utf-8").split())
+
+
+@cache
+def load() -> Tokenizer:
+    """Return the tokenizer, made in memory. Any text encodes, decodes to itself, and has no special tokens.
+
+    A unigram model: a piece that covers more of the text in one step always scores better than its parts.
+    """
+    from tokenizers import Tokenizer, decoders
+    from tokenizers.models import Unigram
+
+    pieces: list[tuple[str, float]] = [("<unk>", 0.0)]
+    pieces += [(f"<0x{byte:02X}>", -20.0) for byte in range(256)]
+    pieces += [(character, -8.0) for character in map(chr, range(32, 127))]
+    pieces += [(" " + word, -6.0) for word in common_words()]
+    tokenizer = Tokenizer(Unigram(pieces, unk_id=0, byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return tokenizer

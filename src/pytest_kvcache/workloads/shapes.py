@@ -1,0 +1,235 @@
+"""What traffic looks like: descriptions that become concrete prompts for one server."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..errors import WorkloadError
+from ..model import Phase, Prompt, Request, ServerFacts
+from ..protocols import Tokenizer
+from .vocabulary import Vocabulary
+
+Align = Literal["block"]
+Send = Literal["auto", "ids", "text"]
+
+_TAIL = 16  # tokens after the shared prefix of a prefill prompt, so that the prefix itself is never its end
+_MOST_BOUNDARIES = 2048  # re-encoded before sending; a workload beyond that is sampled
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """Requests that share the first P tokens with the others of their group and nothing after them.
+
+    Attributes:
+        requests: how many are measured.
+        input_len: tokens of each prompt, as the server counts them.
+        hit_rate: wanted share of reusable tokens, 0..1; give this or ``prefix_len``.
+        prefix_len: shared tokens P.
+        prefixes: how many distinct prefixes; requests take them in turn.
+        output_len: generated tokens of each request.
+        align: ``block``: P is a multiple of the server's block, so that the rate is reached as asked; None: P is exactly
+            ``hit_rate * input_len``, and what does not fill a block is predicted as a miss.
+        prefill: warm every prefix before the measured window.
+        seed: makes the prompts the same in every run, whatever the nonce; None: the nonce decides.
+        send: ``ids`` or ``text``; ``auto``: ids where the endpoint takes them.
+        tol: how far the nearest reachable rate may be from ``hit_rate``.
+    """
+
+    requests: int
+    input_len: int
+    hit_rate: float | None = None
+    prefix_len: int | None = None
+    prefixes: int = 1
+    output_len: int = 128
+    align: Align | None = "block"
+    prefill: bool = True
+    seed: int | None = None
+    send: Send = "auto"
+    tol: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "input_len", "prefixes", "output_len"):
+            _at_least_one(name, getattr(self, name))
+        if (self.hit_rate is None) == (self.prefix_len is None):
+            raise WorkloadError("shared_prefix: give either hit_rate or prefix_len")
+        if self.hit_rate is not None and not 0 <= self.hit_rate <= 1:
+            raise WorkloadError(f"shared_prefix: hit_rate={self.hit_rate!r} is no ratio between 0 and 1")
+        if self.prefix_len is not None and not 0 <= self.prefix_len < self.input_len:
+            raise WorkloadError(
+                f"shared_prefix: prefix_len={self.prefix_len} must be at least 0 and below input_len={self.input_len}"
+            )
+        if self.align not in ("block", None) or self.send not in ("auto", "ids", "text"):
+            raise WorkloadError(f"shared_prefix: align={self.align!r} or send={self.send!r} is not known")
+
+    def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> ComposedPrefix:
+        """Bind the description to a server; see :class:`~pytest_kvcache.protocols.Workload`."""
+        total = self.input_len + self.output_len
+        if facts.max_model_len is not None and total > facts.max_model_len:
+            raise WorkloadError(
+                f"shared_prefix: {self.input_len:,} prompt and {self.output_len:,} output tokens are more than the"
+                f" {facts.max_model_len:,} that {facts.model!r} takes; shorten input_len or output_len"
+            )
+        vocabulary = Vocabulary.of(tokenizer)
+        ids = self.send == "ids" or (self.send == "auto" and as_ids)
+        prefix_len = self._reachable_prefix(facts.block_size or 1)
+        root = nonce if self.seed is None else f"seed {self.seed}"
+        composed = ComposedPrefix(self, vocabulary, prefix_len, root, ids)
+        composed.verify(tokenizer)
+        return composed
+
+    def _reachable_prefix(self, block: int) -> int:
+        if self.prefix_len is not None:
+            return self.prefix_len
+        wanted = (self.hit_rate or 0.0) * self.input_len
+        if self.align is None:
+            return min(round(wanted), self.input_len - 1)
+        highest = (self.input_len - 1) // block * block
+        nearest = min(round(wanted / block) * block, highest)
+        if abs(nearest / self.input_len - (self.hit_rate or 0.0)) > self.tol:
+            below = min(int(wanted // block) * block, highest)
+            options = dict.fromkeys((below, min(below + block, highest)))
+            rates = " or ".join(f"{p / self.input_len:.3f} (prefix_len={p})" for p in options)
+            raise WorkloadError(
+                f"shared_prefix: hit_rate={self.hit_rate} is out of reach with {self.input_len}-token prompts and blocks of"
+                f" {block}: the nearest reachable are {rates}, the highest is {highest / self.input_len:.3f};"
+                " ask for one of these, or for longer prompts"
+            )
+        return nearest
+
+
+@dataclass(frozen=True)
+class ComposedPrefix:
+    """The prompts of a :class:`SharedPrefix` for one server, made anew at each iteration, the same every time.
+
+    A prompt is: special tokens that the tokenizer puts in front of text, the prefix up to P, a boundary that counts the
+    requests of the group (its first token differs between any two of them, as far as the vocabulary goes, so that
+    sharing ends at exactly P), and a random rest. The nonce decides every random token.
+    """
+
+    shape: SharedPrefix
+    vocabulary: Vocabulary
+    prefix_len: int
+    nonce: str
+    as_ids: bool
+    _heads: dict[int, list[int]] = field(default_factory=dict, repr=False, compare=False)  # each prefix is drawn once
+
+    def __len__(self) -> int:
+        return self.shape.requests
+
+    @property
+    def title(self) -> str:
+        """One line for reports."""
+        shape = self.shape
+        shared = f"{self.prefix_len:,} shared ({self.prefix_len / shape.input_len:.3f}) in {shape.prefixes} prefixes"
+        return (
+            f"shared_prefix: {shape.requests:,} x {shape.input_len:,} tokens, {shared}, {shape.output_len} out,"
+            f" as {'ids' if self.as_ids else 'text'}"
+        )
+
+    def prefill(self) -> Iterator[Request]:
+        """Return one request for each prefix: the prefix and a few tokens of its own."""
+        if not self.shape.prefill or not self._head_len:
+            return
+        length = min(self.prefix_len + _TAIL, self.shape.input_len)
+        for group in range(min(self.shape.prefixes, self.shape.requests)):
+            yield self._request(group, self._group_size, length, "prefill", 1)
+
+    def load(self) -> Iterator[Request]:
+        """Return the measured requests, prefix after prefix in turn."""
+        for index in range(self.shape.requests):
+            group, position = index % self.shape.prefixes, index // self.shape.prefixes
+            yield self._request(group, position, self.shape.input_len, "load", self.shape.output_len)
+
+    def verify(self, tokenizer: Tokenizer) -> None:
+        """Re-encode every prefix, the boundaries and a sample of whole prompts before anything is sent.
+
+        Raises:
+            WorkloadError: a text does not encode to the ids it was made of; shows where.
+        """
+        vocabulary = self.vocabulary
+        lead, trail = vocabulary.lead, vocabulary.trail
+        groups = range(min(self.shape.prefixes, self.shape.requests)) if self._head_len else range(0)
+        bodies = [self._prefix(group) for group in groups]
+        step = max(1, self.shape.requests // _MOST_BOUNDARIES)
+        for index in range(0, self.shape.requests, step):
+            group, position = index % self.shape.prefixes, index // self.shape.prefixes
+            bodies.append([*self._prefix(group)[-8:], *self._suffix(group, position, 8)])
+        for index in sorted({0, self.shape.requests // 2, self.shape.requests - 1}):
+            bodies.append(
+                self._numbers(index % self.shape.prefixes, index // self.shape.prefixes, self.shape.input_len)
+            )
+        texts = [vocabulary.prompt_text(vocabulary.text(body)) for body in bodies]
+        for body, seen in zip(bodies, tokenizer.encode(texts), strict=True):
+            wanted = [*lead, *vocabulary.encode(body), *trail]
+            if seen != wanted:
+                raise WorkloadError(_difference(tokenizer.name, wanted, seen))
+
+    @property
+    def _group_size(self) -> int:
+        return -(-self.shape.requests // self.shape.prefixes)
+
+    @property
+    def _around(self) -> int:
+        """Special tokens of a prompt sent as text; ids are sent bare."""
+        return 0 if self.as_ids else len(self.vocabulary.lead) + len(self.vocabulary.trail)
+
+    @property
+    def _head_len(self) -> int:
+        """Pieces in a prefix: P without the special tokens in front of it."""
+        return max(0, self.prefix_len - (0 if self.as_ids else len(self.vocabulary.lead)))
+
+    def _request(self, group: int, position: int, length: int, phase: Phase, max_tokens: int) -> Request:
+        numbers = self._numbers(group, position, length)
+        vocabulary = self.vocabulary
+        ids = vocabulary.encode(numbers)
+        if self.as_ids:
+            prompt = Prompt(ids)
+        else:
+            text = vocabulary.prompt_text(vocabulary.text(numbers))
+            prompt = Prompt([*vocabulary.lead, *ids, *vocabulary.trail], text)
+        return Request(prompt, max_tokens, phase, group if self._head_len else None)
+
+    def _numbers(self, group: int, position: int, length: int) -> list[int]:
+        count = length - self._around
+        if count < 1:
+            raise WorkloadError(
+                f"shared_prefix: input_len={length} leaves no room beside {self._around} special tokens"
+            )
+        head = self._prefix(group)
+        return [*head, *self._suffix(group, position, count - len(head))]
+
+    def _prefix(self, group: int) -> list[int]:
+        if group not in self._heads:
+            count = self._head_len
+            drawn = self.vocabulary.draw(f"{self.nonce}/prefix/{group}", count)
+            first = self.vocabulary.digits(group, _offset(self.nonce))[:count]
+            self._heads[group] = [*first, *drawn[len(first) :]]
+        return self._heads[group]
+
+    def _suffix(self, group: int, position: int, count: int) -> list[int]:
+        # Without a prefix every request of the workload must differ from every other, so all are one group.
+        number = position if self._head_len else position * self.shape.prefixes + group
+        boundary = self.vocabulary.digits(number, _offset(f"{self.nonce}/{group if self._head_len else ''}"))[:count]
+        drawn = self.vocabulary.draw(f"{self.nonce}/suffix/{group}/{position}", count)
+        return [*boundary, *drawn[len(boundary) :]]
+
+
+def _at_least_one(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise WorkloadError(f"shared_prefix: {name}={value!r} must be a whole number of at least 1")
+
+
+def _offset(nonce: str) -> int:
+    return zlib.crc32(nonce.encode())
+
+
+def _difference(name: str, wanted: list[int], seen: list[int]) -> str:
+    at = next((i for i, (a, b) in enumerate(zip(wanted, seen, strict=False)) if a != b), min(len(wanted), len(seen)))
+    there = [ids[at] if at < len(ids) else "nothing" for ids in (wanted, seen)]
+    return (
+        f"tokenizer {name!r} does not give composed text back as it was composed: token {at} is {there[1]} instead of"
+        f" {there[0]} ({len(seen)} tokens instead of {len(wanted)}); send ids, or report this tokenizer"
+    )
