@@ -70,12 +70,9 @@ class Client:
     async def __aenter__(self) -> Client:
         trace = aiohttp.TraceConfig()
         trace.on_request_chunk_sent.append(_stamp_sent)
-        headers = {"User-Agent": "pytest-kvcache", **dict(self.endpoint.headers)}
-        if self.endpoint.api_key and not any(name.lower() == "authorization" for name in headers):
-            headers["Authorization"] = f"Bearer {self.endpoint.api_key}"
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
-            headers=headers,
+            headers={"User-Agent": "pytest-kvcache"},
             timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout),
             trace_configs=[trace],
             read_bufsize=_READ,
@@ -99,10 +96,11 @@ class Client:
         status: int | None = None
         try:
             body = json.dumps(call.body, separators=(",", ":")).encode()
+            url = self.endpoint.api(call.path)
             async with self._open.post(
-                self.endpoint.api(call.path),
+                url,
                 data=body,
-                headers={"Content-Type": "application/json"},
+                headers={**self.endpoint.headers_for(url), "Content-Type": "application/json"},
                 trace_request_ctx=stamp,
             ) as response:
                 status = response.status
@@ -216,7 +214,8 @@ class Client:
         shown = without_userinfo(url)
         limit = aiohttp.ClientTimeout(total=timeout or min(self.endpoint.timeout, 30.0))
         try:
-            async with self._open.request(method, url, json=body, timeout=limit) as response:
+            headers = self.endpoint.headers_for(url)
+            async with self._open.request(method, shown, json=body, headers=headers, timeout=limit) as response:
                 text = await response.text(errors="replace")
                 return Page(url, response.status, response.content_type, text)
         except asyncio.TimeoutError:
@@ -266,9 +265,7 @@ def parse_json(page: Page) -> Any:
         raise ProtocolError(f"{without_userinfo(page.url)}: expected JSON{kind}, got {page.text[:80]!r}") from None
 
 
-async def _stamp_sent(
-    session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams
-) -> None:
+async def _stamp_sent(_session: object, context: SimpleNamespace, _params: object) -> None:
     # Fires when aiohttp hands (a part of) the body to the socket; the last part counts.
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.sent = time.monotonic()

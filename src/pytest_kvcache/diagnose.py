@@ -158,9 +158,10 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
     ]
     if short:
         number, seen, wanted = short[0]
+        first = f"request {number} with {seen:,} of {wanted:,}"
         yield Finding(
             "KV305",
-            f"{len(short)} of {len(cached)} requests hit less than predicted, first: request {number} with {seen:,} of {wanted:,}",
+            f"{len(short)} of {len(cached)} requests hit less than predicted, first: {first}",
             "evicted before they came, spread over engines, or never cached",
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from .errors import ConfigurationError
 
@@ -15,7 +16,7 @@ class Endpoint:
     """One OpenAI-compatible server and how to speak to it. Data only; connections are opened inside a run.
 
     Attributes:
-        base: URL without ``/v1`` and without a slash at the end; user-info, if any, included.
+        base: URL without ``/v1`` and without a slash at the end; user-info, if any, takes the place of a key.
         model: model to ask for; None: the served one, when there is exactly one.
         metrics: pages with the server's counters; empty: derived from ``base``.
         engine: id of an engine profile; None: detected.
@@ -26,7 +27,7 @@ class Endpoint:
 
     base: str = field(repr=False)
     model: str | None = None
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = field(default=(), repr=False)
     engine: str | None = None
     api_key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -44,11 +45,19 @@ class Endpoint:
 
     def api(self, path: str) -> str:
         """Return the URL of an OpenAI route, such as ``chat/completions``."""
-        return f"{self.base}{_API_ROOT}/{path}"
+        return f"{self.url}{_API_ROOT}/{path}"
 
     def route(self, path: str) -> str:
         """Return the URL of a route beside ``/v1``, such as ``/tokenize``."""
-        return self.base + path
+        return self.url + path
+
+    def headers_for(self, url: str) -> dict[str, str]:
+        """Return the request headers for a URL: its own user-info first, and our credentials for our own host only."""
+        basic = _basic(url)
+        if urlsplit(url).hostname != urlsplit(self.base).hostname:
+            return basic
+        own = _basic(self.base) or ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
+        return {**own, **basic, **dict(self.headers)}
 
     def redact(self, text: str) -> str:
         """Return ``text`` with every secret of this endpoint replaced, for messages that a server may have echoed."""
@@ -83,6 +92,14 @@ def parse_metrics_url(url: str, origin: str) -> str:
         ConfigurationError: otherwise.
     """
     return urlunsplit(_http_url(url, origin)._replace(fragment=""))
+
+
+def _basic(url: str) -> dict[str, str]:
+    parts = urlsplit(url)
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
 def without_userinfo(url: str) -> str:

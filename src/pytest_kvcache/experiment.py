@@ -151,7 +151,8 @@ class _Run:
                 return replace(result, prefill=self.prefilled, findings=(*window.findings, problem))
             await window.open()
             await self._drive(self.composed.load(), "load", len(self.composed), done)
-            engines = await window.close(expected=_sent_tokens(done))
+            counted = self.target.facts.caching is not False  # a cache that is off looks nothing up
+            engines = await window.close(expected=_sent_tokens(done) if counted else 0)
         except asyncio.CancelledError:
             if self.keep is not None:
                 total = len(self.composed)

@@ -56,7 +56,7 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
                 Finding(
                     "KV115",
                     "no rate is asked for and none is predicted here",
-                    "give target=, min= or max= (a prediction needs kv.run, total tokens, and a server that tells its block size)",
+                    "give target=, min= or max= (predicting needs kv.run, tier='total' and a known block size)",
                 )
             )
     if measured is not None:
@@ -175,7 +175,7 @@ def _compare(expectation: Expectation, rate: Rate, target: float | None, ceiling
         found.append(
             Finding(
                 "KV108",
-                f"the measured rate {value:.4f} is above {ceiling:.4f}, the most that any cache can reach on this workload",
+                f"the measured rate {value:.4f} is above {ceiling:.4f}, the most that any cache can reach here",
                 "the prompts were cached before the run (same seed?), or the instrument is wrong",
             )
         )

@@ -51,12 +51,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
     try:
         profile, page = await _read_page(client, forced)
         version = await _version(client, profile)
-        variant = profile.variant(version, (name for name, _ in page.samples))
-        if variant is None:
-            raise EndpointError(
-                f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; "
-                f"known are {_versions(profile)}"
-            )
+        variant = _variant(profile, version, page)
     except (EndpointError, ProtocolError) as error:
         if counters:
             raise type(error)(f"{error}, or judge by usage alone: --kv-engine=usage") from None
@@ -111,8 +106,8 @@ async def _read_page(client: Client, forced: Profile | None) -> tuple[Profile, s
         profile = detect(name for name, _ in found.samples)
         if profile is None:
             raise ProtocolError(
-                f"{found.origin} carries none of the samples of a known engine ({_listed(_detectable())}); are its statistics"
-                " switched off, or is this a router's page? Name the engine's page with --kv-metrics"
+                f"{found.origin} carries none of the samples of a known engine ({_listed(_detectable())});"
+                " are its statistics switched off, or is this a router's page? Name the engine's page with --kv-metrics"
             )
     else:
         profile = forced
@@ -131,6 +126,16 @@ async def _version(client: Client, profile: Profile) -> str | None:
     return version if isinstance(version, str) else None
 
 
+def _variant(profile: Profile, version: str | None, page: scrape.Snapshot) -> Variant:
+    variant = profile.variant(version, (name for name, _ in page.samples))
+    if variant is None:
+        known = _listed(variant.versions for variant in profile.variants)
+        raise EndpointError(
+            f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; known are {known}"
+        )
+    return variant
+
+
 def _block_size(profile: Profile, page: scrape.Snapshot) -> int | None:
     source = profile.block_size
     values = page.label(source.sample, source.label) if source else []
@@ -145,10 +150,6 @@ def _caching(profile: Profile, page: scrape.Snapshot) -> bool | None:
     source = profile.caching
     values = page.label(source.sample, source.label) if source else []
     return source.off not in values if source and values else None
-
-
-def _versions(profile: Profile) -> str:
-    return _listed(variant.versions for variant in profile.variants)
 
 
 def _detectable() -> list[str]:

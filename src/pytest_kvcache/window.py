@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from . import scrape
 from .client import Client
-from .engines.counters import in_flight, query_tokens, tokens_by_engine
+from .engines.counters import check_same_process, in_flight, query_tokens, tokens_by_engine
 from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
 from .model import Finding, Tokens
 from .scrape import Snapshot
@@ -90,6 +90,8 @@ async def settle(client: Client, target: Target, *, since: Snapshot | None = Non
     pause = _FIRST_PAUSE
     while True:
         snapshot = await scrape.fetch(client, names)
+        if since is not None:
+            check_same_process(profile, since, snapshot)
         busy = in_flight(profile, snapshot)
         still = previous is not None and _same(previous, snapshot, variant.hit, variant.query)
         covered = since is None or query_tokens(variant, since, snapshot) >= expected

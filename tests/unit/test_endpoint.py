@@ -36,7 +36,9 @@ def test_hosts_with_ports(port: str) -> None:
     assert parse_base_url(port + "/v1", "o") == port
 
 
-@pytest.mark.parametrize("bad", ["", "   ", "localhost:8000", "h", "ftp://h", "http://", "http://h:port", "http://[::1"])
+@pytest.mark.parametrize(
+    "bad", ["", "   ", "localhost:8000", "h", "ftp://h", "http://", "http://h:port", "http://[::1"]
+)
 def test_what_is_no_url_is_named_with_its_origin(bad: str) -> None:
     with pytest.raises(ConfigurationError, match="--kv-endpoint") as caught:
         parse_base_url(bad, "--kv-endpoint")

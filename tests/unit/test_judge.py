@@ -93,7 +93,9 @@ def test_two_windows_are_summed_never_averaged() -> None:
 
 def test_ceiling_whatever_the_marker_asked() -> None:
     # eight identical prompts of 1000 tokens at block 16: at most 7 x 992 = 6,944 of 8,000 hit; 7,690 were reported
-    m = measurement(*[exchange(cached=None)] * 8, engines={"0": Tokens(8000, 7690)}, prediction=prediction(0, *[992] * 7))
+    m = measurement(
+        *[exchange(cached=None)] * 8, engines={"0": Tokens(8000, 7690)}, prediction=prediction(0, *[992] * 7)
+    )
     verdict = judge(Expectation(min=0.5), [m])
     assert verdict.status == "inconclusive"
     assert verdict.ceiling == 0.868
@@ -157,7 +159,9 @@ def test_usage_alone() -> None:
 
 
 def test_unreported_cached_tokens_are_not_zero() -> None:
-    m = replace(GOOD, facts=ServerFacts(engine="usage", model="m"), engines={}, exchanges=(exchange(), exchange(cached=None)))
+    m = replace(
+        GOOD, facts=ServerFacts(engine="usage", model="m"), engines={}, exchanges=(exchange(), exchange(cached=None))
+    )
     verdict = judge(Expectation(max=0.9), [m])
     assert verdict.status == "inconclusive"
     assert "1 of 2 replies do not report cached_tokens" in verdict.sentence

@@ -43,7 +43,9 @@ def test_variant_by_version(version: str, variant: str | None) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [None, "dev", "nightly-abc", "0.1.dev5"])
-def test_variant_by_page_when_the_version_is_unknown(version: str | None, present: set[str], variant: str | None) -> None:
+def test_variant_by_page_when_the_version_is_unknown(
+    version: str | None, present: set[str], variant: str | None
+) -> None:
     found = VLLM.variant(version, present)
     assert (found.id if found else None) == variant
 
@@ -96,4 +98,4 @@ def test_a_missing_profile_is_a_clear_error(tmp_path: Path) -> None:
 def test_a_good_profile_loads(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(GOOD)
-    assert load_profile(path).samples() == {"h", "q"}
+    assert load_profile(path).samples() == {"h", "q", "q_created", "process_start_time_seconds"}

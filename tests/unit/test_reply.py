@@ -78,7 +78,9 @@ def test_later_usage_without_details_does_not_erase_them() -> None:
 
 
 def test_comments_do_not_set_the_first_token_time() -> None:
-    answer = stream(':\n\n: keep-alive\n\ndata: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n: x\n\ndata: [DONE]\n\n')
+    answer = stream(
+        ':\n\n: keep-alive\n\ndata: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n: x\n\ndata: [DONE]\n\n'
+    )
     assert answer.chunks == [0.0]
     assert "".join(answer.text) == "a"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,9 @@ def test_recorded_streams_of_a_real_engine_in_any_pieces(name: str) -> None:
     assert data(*one_by_one(text)) == expected
 
 
-LINES = st.sampled_from([b"data: a", b"data:b", b"data", b": c", b"event: e", b"id: 1", b"", b"", b"junk", b"data: \xc3\xa9"])
+LINES = st.sampled_from(
+    [b"data: a", b"data:b", b"data", b": c", b"event: e", b"id: 1", b"", b"", b"junk", b"data: \xc3\xa9"]
+)
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 
@@ -97,7 +100,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 def test_pieces_never_matter(lines: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
     text = b"".join(line + end for line, end in lines)
     points = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    pieces = [text[a:b] for a, b in zip(points, points[1:], strict=False)]
+    pieces = [text[a:b] for a, b in pairwise(points)]
     assert read(*pieces) == read(text) == oracle(text)
 
 

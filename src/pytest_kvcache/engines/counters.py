@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CounterMissing
+from ..errors import CounterMissing, CounterReset
 from ..model import Tokens
 from ..scrape import Labels, Snapshot, delta
 from .profile import Profile, Variant
@@ -17,6 +17,7 @@ def tokens_by_engine(profile: Profile, variant: Variant, before: Snapshot, after
         CounterMissing: the page lacks the variant's counters.
         CounterReset: a counter fell.
     """
+    check_same_process(profile, before, after)
     query = _by_engine(profile, delta(before, after, variant.query))
     hit = _by_engine(profile, delta(before, after, variant.hit))
     external = _optional(profile, before, after, profile.external.hit if profile.external else None)
@@ -30,6 +31,19 @@ def tokens_by_engine(profile: Profile, variant: Variant, before: Snapshot, after
         )
         for engine, tokens in sorted(query.items())
     }
+
+
+def check_same_process(profile: Profile, before: Snapshot, after: Snapshot) -> None:
+    """Make sure that no engine restarted, also when its counters have overtaken where they were.
+
+    Raises:
+        CounterReset: a start time on the page changed. Pages without one (vLLM in multiprocess mode) tell nothing.
+    """
+    for name in profile.births():
+        last = after.series(name)
+        for labels, start in before.series(name).items():
+            if last.get(labels, start) != start:
+                raise CounterReset(f"{name} changed on {after.origin}: the engine restarted in the window")
 
 
 def query_tokens(variant: Variant, before: Snapshot, after: Snapshot) -> int:

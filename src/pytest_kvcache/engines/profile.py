@@ -100,7 +100,7 @@ class Reset(_Strict):
 
     Attributes:
         path: POSTed beside ``/v1``.
-        success_field: boolean in the answer's body that tells whether anything was reset; the status alone says nothing.
+        success_field: boolean in the answer's body that tells whether anything was reset; the status does not.
         needs: what the operator must set for the route to exist.
     """
 
@@ -155,7 +155,12 @@ class Profile(_Strict):
         if self.gauges:
             names |= {self.gauges.running, self.gauges.waiting, self.gauges.kv_usage}
         names |= {source.sample for source in (self.block_size, self.caching) if source}
-        return frozenset(names | ({self.prompt} if self.prompt else set()))
+        return frozenset(names | set(self.births()) | ({self.prompt} if self.prompt else set()))
+
+    def births(self) -> tuple[str, ...]:
+        """Return samples that hold the time at which the engine's counters began, where its page has them."""
+        created = dict.fromkeys(v.query.removesuffix("_total") + "_created" for v in self.variants)
+        return ("process_start_time_seconds", *created)
 
     def variant(self, version: str | None, present: Iterable[str]) -> Variant | None:
         """Return how this engine counts: by its version, else by what stands on its page.

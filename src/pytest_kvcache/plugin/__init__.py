@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from ..errors import ConfigurationError
 from . import settings as _settings
-from .keys import SETTINGS
+from .keys import RUN, SETTINGS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SETTINGS] = _settings.resolve(config)
     except ConfigurationError as error:
         raise pytest.UsageError(f"kvcache: {error}") from None
+    seed = config.stash[SETTINGS].seed
+    config.stash[RUN] = os.urandom(8).hex() if seed is None else f"seed {seed}"  # no two runs send the same prompt
     config.addinivalue_line("markers", markers.help_line())
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")

@@ -9,6 +9,7 @@ from .settings import Settings
 from .state import TestState
 
 SETTINGS = pytest.StashKey[Settings]()
+RUN = pytest.StashKey[str]()
 STATE = pytest.StashKey[TestState]()
 RECORD = pytest.StashKey[Record]()
 ATTEMPTS = pytest.StashKey[int]()

@@ -46,7 +46,7 @@ def endpoint_lock(base: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
 async def aendpoint_lock(base: str, wait: float = WAIT_SECONDS) -> AsyncIterator[None]:
     """Do what :func:`endpoint_lock` does without blocking the event loop, so that runs of one test may wait in turn."""
     lock, deadline = _lock(base), time.monotonic() + wait
-    while not _try(lock, deadline, wait):
+    while not _try(lock, deadline, wait):  # noqa: ASYNC110 - another process holds the file, no event can tell
         await asyncio.sleep(_POLL)
     try:
         yield

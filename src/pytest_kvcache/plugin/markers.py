@@ -25,7 +25,8 @@ def hit_rate(
     source: Source = "auto",
 ) -> Expectation:
     """Judge the prefix-cache hit rate of the test: `target` within ±`tol`, at least `min`, at most `max`; nothing: the
-    rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture the whole test.
+    rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture
+    the whole test.
     """
     for name, value in {"target": target, "min": min, "max": max, "tol": tol}.items():
         _check_ratio(name, value)

@@ -11,7 +11,8 @@ from ..endpoint import Endpoint
 from ..errors import ConfigurationError, KVCacheError
 from ..model import Expectation, Finding, Verdict
 from . import markers
-from .keys import ATTEMPTS, RECORD, SETTINGS, STATE
+from .fixtures import NO_ENDPOINT
+from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE
 from .session import SessionReport
 from .state import TestState
 
@@ -27,6 +28,9 @@ class Runtime:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Validate every marker before anything runs, and give whole-test measurements an endpoint."""
+        settings = config.stash[SETTINGS]
+        if settings.require and settings.endpoint is None and any(map(_is_ours, items)):
+            raise pytest.UsageError(f"kvcache: kv_require is set, and there is {NO_ENDPOINT}")
         for item in items:
             try:
                 expectation = markers.expectation_of(item)
@@ -45,11 +49,11 @@ class Runtime:
         """Begin an attempt: what an earlier one left behind is gone."""
         if _ERROR in item.stash:
             pytest.fail(f"kvcache: {item.stash[_ERROR]}", pytrace=False)
-        expectation = item.stash.get(_EXPECTATION, None)
-        if expectation is None and not _FIXTURES.intersection(_names(item)):
+        if not _is_ours(item):
             return
+        expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
-        item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[SETTINGS].seed, attempt)
+        item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[RUN], attempt)
         item.user_properties[:] = _foreign(item.user_properties)
         if RECORD in item.stash:
             del item.stash[RECORD]
@@ -63,22 +67,27 @@ class Runtime:
         state = item.stash.get(STATE, None)
         if state is None:
             return (yield)
+        problem: str | None = None
+        result: object = None
         try:
             with _whole_test(item, state):
                 result = yield
         except KVCacheError as error:
             _keep_record(item, state, error)
-            pytest.fail(f"inconclusive: {error}", pytrace=False)
+            problem = f"inconclusive: {error}"
         except BaseException as error:  # the body's own failure, or Ctrl-C: what was measured is still told
             if state.measurements:
                 _keep_record(item, state)
             if isinstance(error, KeyboardInterrupt):
                 SessionReport.keep(item)
             raise
-        if state.measurements or state.expectation is not None:
-            verdict = _keep_record(item, state)
-            if state.expectation is not None and verdict.status != "pass":
-                pytest.fail(verdict.sentence, pytrace=False)
+        else:
+            if state.measurements or state.expectation is not None:
+                verdict = _keep_record(item, state)
+                if state.expectation is not None and verdict.status != "pass":
+                    problem = verdict.sentence
+        if problem is not None:
+            pytest.fail(problem, pytrace=False)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -94,6 +103,10 @@ class Runtime:
 
 def _names(item: pytest.Item) -> list[str]:
     return item.fixturenames if isinstance(item, pytest.Function) else []
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return item.get_closest_marker(markers.HIT_RATE) is not None or bool(_FIXTURES.intersection(_names(item)))
 
 
 def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[None]:

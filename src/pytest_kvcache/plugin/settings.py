@@ -27,7 +27,7 @@ class Settings:
     """Everything that the command line, the environment and the ini file say, resolved once.
 
     Attributes:
-        endpoint: base URL, ``sim`` for the built-in engine, None when none was named.
+        endpoint: base URL, ``sim`` for the built-in engine, None when none was named; never shown with its user-info.
         model: model to ask for; None: the served one.
         metrics: metrics pages; empty: derived from the endpoint.
         tokenizer: file, folder, hub id or ``builtin``; None: the server's, or the engine's own.
@@ -42,9 +42,9 @@ class Settings:
         require: a missing endpoint is an error instead of a skip.
     """
 
-    endpoint: str | None = None
+    endpoint: str | None = field(default=None, repr=False)
     model: str | None = None
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = field(default=(), repr=False)
     tokenizer: str | None = None
     engine: str | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -196,8 +196,12 @@ def add_options(parser: pytest.Parser) -> None:
             metavar=option.metavar,
             help=text.replace("%", "%%"),
         )
-        parser.addini(option.ini, option.help, type="linelist" if option.repeatable else "string", default=None)
+        parser.addini(option.ini, option.help, type=_ini_type(option), default=None)
     parser.addini(_REQUIRE, "a missing endpoint is a usage error instead of a skip", type="bool", default=False)
+
+
+def _ini_type(option: _Option) -> Literal["linelist", "string"]:
+    return "linelist" if option.repeatable else "string"
 
 
 def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -211,6 +215,8 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
     api_key = environ.get(key_variable or _DEFAULT_KEY_VARIABLE) or None
     if key_variable and api_key is None:
         raise ConfigurationError(f"{key_origin}: the variable {key_variable!r} is not set; export the API key in it")
+    if key_variable and "@" in (values["endpoint"][0] or ""):
+        raise ConfigurationError(f"{key_origin}: the endpoint's URL has user-info already; give one of the two")
     chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
     chosen["headers"] = chosen.pop("header", ())
     return Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from ..model import Expectation
 
 if TYPE_CHECKING:
     from ..model import Measurement
-
-_RUN_NONCE = secrets.token_hex(8)  # one per process: no two runs of pytest send the same prompt
 
 
 class TestState:
@@ -19,16 +16,16 @@ class TestState:
     Args:
         nodeid: of the test.
         expectation: what its ``hit_rate`` marker asks, None without one.
-        seed: fixed by the user; None: prompts carry this run's own nonce.
+        run: nonce of this run of pytest, or the seed that the user fixed.
         attempt: 1 for the first, so that a rerun does not hit what the attempt before it cached.
     """
 
     __test__ = False  # not a test class, whatever its name begins with
 
-    def __init__(self, nodeid: str, expectation: Expectation | None, seed: int | None, attempt: int) -> None:
+    def __init__(self, nodeid: str, expectation: Expectation | None, run: str, attempt: int) -> None:
         self.expectation = expectation
         self.measurements: list[Measurement] = []
-        self._base = f"{_RUN_NONCE if seed is None else f'seed {seed}'}/{nodeid}/{attempt}"
+        self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0
 
     @property

@@ -30,13 +30,12 @@ def _arithmetic(record: Record) -> list[str]:
     if record["query_tokens"] is not None:
         failed = f", {requests['failed']} failed" if requests["failed"] else ""
         sent = f" · {requests['total']} requests{failed}" if requests["total"] else ""
-        lines.append(
-            f"  {record['hit_tokens']:,} of {record['query_tokens']:,} hit, by {record['source']}{sent} · {_engine(engine)}"
-        )
+        hit = f"{record['hit_tokens']:,} of {record['query_tokens']:,} hit"
+        lines.append(f"  {hit}, by {record['source']}{sent} · {_engine(engine)}")
     rates = record["hit_rate"]
     if rates["ceiling"] is not None and rates["measured"] is not None:
-        missing = rates["ceiling"] - rates["measured"]
-        lines.append(f"  an ideal cache reaches {rates['ceiling']:.3f}: {missing:.3f} of it is missing here")
+        missing = max(0.0, rates["ceiling"] - rates["measured"])
+        lines.append(f"  an ideal cache reaches {rates['ceiling']:.3f}, {missing:.3f} more than was measured")
     if len(record["engines"]) > 1:
         lines += [
             f"  engine {name}: {t['local_hit_tokens'] + (t['external_hit_tokens'] or 0):,} of {t['query_tokens']:,} hit"

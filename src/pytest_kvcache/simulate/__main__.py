@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -15,13 +16,15 @@ from .engine import EngineConfig
 from .faults import Faults, parse_faults
 from .server import SimServer, serve
 
+_FAULTS = "plant a fault, repeatable: " + ", ".join(Faults.model_fields)
+
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     made = argparse.ArgumentParser(
         prog="python -m pytest_kvcache.simulate",
-        description="An OpenAI-compatible server over a simulated paged prefix cache. It generates nonsense at the speed"
-        " you ask for and counts cache hits as vLLM does: a stand-in for development and CI, not a benchmark.",
+        description="An OpenAI-compatible server over a simulated paged prefix cache. It generates nonsense at the"
+        " speed you ask for and counts cache hits as vLLM does: a stand-in for development and CI, not a benchmark.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     made.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -38,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--no-dev-mode", action="store_true", help="no reset route, as on a production server")
     made.add_argument("--api-key-env", metavar="VARIABLE", help="demand the API key that this variable holds")
     made.add_argument("--metric-prefix", default="sim:", help="in front of every sample name")
-    made.add_argument("--fault", action="append", default=[], metavar="NAME[=VALUE]", help=f"one of: {_fault_names()}")
+    made.add_argument("--fault", action="append", default=[], metavar="NAME[=VALUE]", help=_FAULTS)
     made.add_argument("--exit-with-parent", action="store_true", help="end when standard input is closed")
     return made
 
@@ -80,11 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _run(server: SimServer, host: str, port: int, *, with_parent: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop.set)
-        except NotImplementedError:  # Windows: the default handlers end the process
-            break
+    with contextlib.suppress(NotImplementedError):  # Windows: the default handlers end the process
+        loop.add_signal_handler(signal.SIGINT, stop.set)
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
     if with_parent:
         threading.Thread(target=_watch_parent, args=(loop, stop), daemon=True).start()
     await serve(server, host, port, lambda url: print(f"listening on {url}", flush=True), stop)
@@ -100,10 +101,6 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return value
-
-
-def _fault_names() -> str:
-    return ", ".join(Faults.model_fields)
 
 
 if __name__ == "__main__":

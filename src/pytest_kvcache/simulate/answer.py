@@ -116,7 +116,7 @@ class Answerer:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
     def _choice(self, index: int, sequence: Generation) -> dict[str, Any]:
-        text = "".join(self.tokenizer.id_to_token(token) for token in sequence.output)
+        text = "".join(self.tokenizer.id_to_token(token) or "" for token in sequence.output)
         if self.body.chat:
             said: dict[str, Any] = {"message": {"role": "assistant", "content": text}}
         else:

@@ -47,8 +47,8 @@ class SimServer:
 
     def __post_init__(self) -> None:
         self.tokenizer = builtin.load()
-        words = [self.tokenizer.token_to_id(f" {word}") for word in builtin.common_words()]
-        self.engine = Engine(self.config, words)
+        numbers = (self.tokenizer.token_to_id(f" {word}") for word in builtin.common_words())
+        self.engine = Engine(self.config, [number for number in numbers if number is not None])
 
     def application(self) -> web.Application:
         """Return the routes."""

@@ -1,4 +1,4 @@
-"""The tokenizer of the simulated engine: common words are one token after a space, anything else falls back to bytes."""
+"""The simulated engine's tokenizer: common words are one token after a space, anything else falls back to bytes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..errors import WorkloadError
 from ..model import Phase, Prompt, Request, ServerFacts
@@ -30,8 +30,8 @@ class SharedPrefix:
         prefix_len: shared tokens P.
         prefixes: how many distinct prefixes; requests take them in turn.
         output_len: generated tokens of each request.
-        align: ``block``: P is a multiple of the server's block, so that the rate is reached as asked; None: P is exactly
-            ``hit_rate * input_len``, and what does not fill a block is predicted as a miss.
+        align: ``block``: P is a multiple of the server's block, so that the rate is reached as asked; None: P is
+            exactly ``hit_rate * input_len``, and what does not fill a block is predicted as a miss.
         prefill: warm every prefix before the measured window.
         seed: makes the prompts the same in every run, whatever the nonce; None: the nonce decides.
         send: ``ids`` or ``text``; ``auto``: ids where the endpoint takes them.
@@ -93,11 +93,19 @@ class SharedPrefix:
             options = dict.fromkeys((below, min(below + block, highest)))
             rates = " or ".join(f"{p / self.input_len:.3f} (prefix_len={p})" for p in options)
             raise WorkloadError(
-                f"shared_prefix: hit_rate={self.hit_rate} is out of reach with {self.input_len}-token prompts and blocks of"
-                f" {block}: the nearest reachable are {rates}, the highest is {highest / self.input_len:.3f};"
-                " ask for one of these, or for longer prompts"
+                f"shared_prefix: hit_rate={self.hit_rate} is out of reach with {self.input_len}-token prompts"
+                f" and blocks of {block}: the nearest reachable are {rates}, the highest is"
+                f" {highest / self.input_len:.3f}; ask for one of these, or for longer prompts"
             )
         return nearest
+
+
+class _Head(NamedTuple):
+    """A prefix in the three forms that prompts are made of."""
+
+    numbers: list[int]
+    ids: list[int]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class ComposedPrefix:
     prefix_len: int
     nonce: str
     as_ids: bool
-    _heads: dict[int, list[int]] = field(default_factory=dict, repr=False, compare=False)  # each prefix is drawn once
+    _heads: dict[int, _Head] = field(default_factory=dict, repr=False, compare=False)  # each prefix is drawn once
 
     def __len__(self) -> int:
         return self.shape.requests
@@ -140,7 +148,7 @@ class ComposedPrefix:
     def load(self) -> Iterator[Request]:
         """Return the measured requests, prefix after prefix in turn."""
         for index in range(self.shape.requests):
-            group, position = index % self.shape.prefixes, index // self.shape.prefixes
+            group, position = self._place(index)
             yield self._request(group, position, self.shape.input_len, "load", self.shape.output_len)
 
     def verify(self, tokenizer: Tokenizer) -> None:
@@ -150,22 +158,27 @@ class ComposedPrefix:
             WorkloadError: a text does not encode to the ids it was made of; shows where.
         """
         vocabulary = self.vocabulary
-        lead, trail = vocabulary.lead, vocabulary.trail
-        groups = range(min(self.shape.prefixes, self.shape.requests)) if self._head_len else range(0)
-        bodies = [self._prefix(group) for group in groups]
-        step = max(1, self.shape.requests // _MOST_BOUNDARIES)
-        for index in range(0, self.shape.requests, step):
-            group, position = index % self.shape.prefixes, index // self.shape.prefixes
-            bodies.append([*self._prefix(group)[-8:], *self._suffix(group, position, 8)])
-        for index in sorted({0, self.shape.requests // 2, self.shape.requests - 1}):
-            bodies.append(
-                self._numbers(index % self.shape.prefixes, index // self.shape.prefixes, self.shape.input_len)
-            )
+        bodies = [*self._heads_to_verify(), *self._samples_to_verify()]
         texts = [vocabulary.prompt_text(vocabulary.text(body)) for body in bodies]
         for body, seen in zip(bodies, tokenizer.encode(texts), strict=True):
-            wanted = [*lead, *vocabulary.encode(body), *trail]
+            wanted = [*vocabulary.lead, *vocabulary.encode(body), *vocabulary.trail]
             if seen != wanted:
                 raise WorkloadError(_difference(tokenizer.name, wanted, seen))
+
+    def _heads_to_verify(self) -> Iterator[list[int]]:
+        if self._head_len:
+            for group in range(min(self.shape.prefixes, self.shape.requests)):
+                yield self._head(group).numbers
+
+    def _samples_to_verify(self) -> Iterator[list[int]]:
+        last = self.shape.requests - 1
+        for index in range(0, last + 1, max(1, last // _MOST_BOUNDARIES)):
+            group, position = self._place(index)
+            yield [*self._head(group).numbers[-8:], *self._suffix(group, position, 8)]
+        for index in sorted({0, last // 2, last}):
+            group, position = self._place(index)
+            head = self._head(group).numbers
+            yield [*head, *self._suffix(group, position, self._count(self.shape.input_len) - len(head))]
 
     @property
     def _group_size(self) -> int:
@@ -181,32 +194,37 @@ class ComposedPrefix:
         """Pieces in a prefix: P without the special tokens in front of it."""
         return max(0, self.prefix_len - (0 if self.as_ids else len(self.vocabulary.lead)))
 
-    def _request(self, group: int, position: int, length: int, phase: Phase, max_tokens: int) -> Request:
-        numbers = self._numbers(group, position, length)
-        vocabulary = self.vocabulary
-        ids = vocabulary.encode(numbers)
-        if self.as_ids:
-            prompt = Prompt(ids)
-        else:
-            text = vocabulary.prompt_text(vocabulary.text(numbers))
-            prompt = Prompt([*vocabulary.lead, *ids, *vocabulary.trail], text)
-        return Request(prompt, max_tokens, phase, group if self._head_len else None)
+    def _place(self, index: int) -> tuple[int, int]:
+        """Return the group of a measured request and its position in the group."""
+        return index % self.shape.prefixes, index // self.shape.prefixes
 
-    def _numbers(self, group: int, position: int, length: int) -> list[int]:
+    def _count(self, length: int) -> int:
+        """Return the pieces in a prompt of ``length`` tokens."""
         count = length - self._around
         if count < 1:
             raise WorkloadError(
                 f"shared_prefix: input_len={length} leaves no room beside {self._around} special tokens"
             )
-        head = self._prefix(group)
-        return [*head, *self._suffix(group, position, count - len(head))]
+        return count
 
-    def _prefix(self, group: int) -> list[int]:
+    def _request(self, group: int, position: int, length: int, phase: Phase, max_tokens: int) -> Request:
+        vocabulary, head = self.vocabulary, self._head(group)
+        suffix = self._suffix(group, position, self._count(length) - len(head.numbers))
+        ids = [*head.ids, *vocabulary.encode(suffix)]
+        if self.as_ids:
+            prompt = Prompt(ids)
+        else:
+            text = vocabulary.prompt_text(head.text + vocabulary.text(suffix))
+            prompt = Prompt([*vocabulary.lead, *ids, *vocabulary.trail], text)
+        return Request(prompt, max_tokens, phase, group if self._head_len else None)
+
+    def _head(self, group: int) -> _Head:
         if group not in self._heads:
             count = self._head_len
             drawn = self.vocabulary.draw(f"{self.nonce}/prefix/{group}", count)
             first = self.vocabulary.digits(group, _offset(self.nonce))[:count]
-            self._heads[group] = [*first, *drawn[len(first) :]]
+            numbers = [*first, *drawn[len(first) :]]
+            self._heads[group] = _Head(numbers, self.vocabulary.encode(numbers), self.vocabulary.text(numbers))
         return self._heads[group]
 
     def _suffix(self, group: int, position: int, count: int) -> list[int]:

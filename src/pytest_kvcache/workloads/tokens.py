@@ -65,10 +65,7 @@ class LearnedTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts made of learned words, each behind one space; other words are an empty list."""
-        return [
-            [*self.lead, *(self.ids[w] for w in text.split()), *self.trail] if self._knows(text) else []
-            for text in texts
-        ]
+        return [self._encode(text) for text in texts]
 
     def words(self) -> Sequence[str]:
         """Return the learned words."""
@@ -78,8 +75,11 @@ class LearnedTokenizer:
         """Return nothing: only words were learned."""
         return []
 
-    def _knows(self, text: str) -> bool:
-        return text == "".join(f" {word}" for word in text.split()) and all(word in self.ids for word in text.split())
+    def _encode(self, text: str) -> list[int]:
+        words = text.split()
+        if text != _joined(words) or not all(word in self.ids for word in words):
+            return []
+        return [*self.lead, *(self.ids[word] for word in words), *self.trail]
 
 
 def load_tokenizer(spec: str) -> Tokenizer:
@@ -139,8 +139,8 @@ def _short(error: Exception) -> str:
 async def learn_server_tokenizer(tokenize: Callable[[str], Awaitable[list[int]]]) -> LearnedTokenizer:
     """Find out which common words are one token each, with five requests to the server.
 
-    Every candidate is sent twice in a row: a word of one token shows as the same id twice. The words found are then sent
-    in two other orders, and those that do not come back as themselves are dropped.
+    Every candidate is sent twice in a row: a word of one token shows as the same id twice. The words found are then
+    sent in two other orders, and those that do not come back as themselves are dropped.
 
     Args:
         tokenize: the server's ``/tokenize``, special tokens included.
@@ -156,7 +156,8 @@ async def learn_server_tokenizer(tokenize: Callable[[str], Awaitable[list[int]]]
         known = [word for word in order if word in ids]
         seen = _inner(await tokenize(_joined(known)), lead, trail)
         same = len(seen) == len(known)
-        ids = {word: ids[word] for word, number in zip(known, seen, strict=same) if same and ids[word] == number}
+        pairs = zip(known, seen, strict=True) if same else ()
+        ids = {word: number for word, number in pairs if ids[word] == number}
     if len(ids) < 2:
         raise WorkloadError(
             "the server's /tokenize does not keep common words as one token each, so exact prompts cannot be composed"

@@ -43,7 +43,7 @@ class Vocabulary:
 
     def draw(self, seed: str, count: int) -> list[int]:
         """Return ``count`` piece numbers, the same for the same seed in every process and on every machine."""
-        halves = random.Random(seed).randbytes(2 * count)  # noqa: S311 - prompts, not secrets
+        halves = random.Random(seed).randbytes(2 * count)
         numbers = memoryview(halves).cast("H")
         if sys.byteorder == "big":
             numbers = memoryview(b"".join(n.to_bytes(2, "little") for n in numbers)).cast("H")
@@ -125,7 +125,7 @@ def _survivors(
 ) -> dict[str, int]:
     """Return the pieces that come back as themselves between neighbours of this round."""
     order = list(known)
-    random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
+    random.Random(seed).shuffle(order)
     groups = [order[start : start + 8] for start in range(0, len(order), 8)]
     broken: set[str] = set()
     suspects = [g for g, ok in zip(groups, _exact(tokenizer, groups, known, lead, trail, cut), strict=True) if not ok]

@@ -1,0 +1,32 @@
+"""What several rooms of the suite share: a simulated engine in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_kvcache.simulate.process import SimProcess
+
+FAST = ("--prefill-rate", "1e9", "--decode-time", "0")
+
+
+@pytest.fixture(scope="session")
+def sim() -> Iterator[str]:
+    """The URL of a simulated engine without delays, for tests that leave it as it is."""
+    with SimProcess(*FAST) as process:
+        yield process.url
+
+
+@pytest.fixture
+def start_sim() -> Iterator[Callable[..., str]]:
+    """Start a simulated engine with options of its own and get its URL."""
+    started: list[SimProcess] = []
+
+    def start(*arguments: str) -> str:
+        started.append(SimProcess(*FAST, *arguments).start())
+        return started[-1].url
+
+    yield start
+    for process in started:
+        process.stop()

@@ -1,0 +1,59 @@
+"""A pytester that runs the plugin as a user's project would."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Inner runs forget every module that they import first; these are heavy, so the outer run imports them once.
+import pytest_kvcache.experiment
+import pytest_kvcache.plugin.lock
+import pytest_kvcache.report.document
+import pytest_kvcache.report.junit
+import pytest_kvcache.report.terminal
+import pytest_kvcache.result
+import pytest_kvcache.workloads.tokens  # noqa: F401 - as above
+
+Run = Callable[..., pytest.RunResult]
+
+PASSING = """
+import pytest
+
+@pytest.mark.hit_rate(target=0.5, tol=0.0)
+def test_shared(kv, kv_workload):
+    kv.run(kv_workload.shared_prefix(requests=8, input_len=256, hit_rate=0.5, prefixes=2, output_len=2))
+"""
+FAILING = PASSING.replace("target=0.5", "target=0.9")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's own reaches the inner runs."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("PYTEST_KV_") or name in ("OPENAI_API_KEY", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    """Run pytest with warnings as errors; each argument is one command-line word."""
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
+
+    def run_(*arguments: str) -> pytest.RunResult:
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+
+    return run_
+
+
+def properties(path: Path) -> dict[str, dict[str, str]]:
+    """Return the JUnit properties of each test case, by its name."""
+    cases = ET.parse(path).getroot().iter("testcase")
+    return {
+        str(case.get("name")): {str(p.get("name")): str(p.get("value")) for p in case.iter("property")}
+        for case in cases
+    }
