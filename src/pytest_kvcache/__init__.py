@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .experiment import Plan as Plan
     from .experiment import observe as observe
     from .experiment import run as run
-    from .judge import judge as judge
     from .model import Expectation as Expectation
     from .model import Measurement as Measurement
     from .model import Verdict as Verdict
@@ -36,7 +35,6 @@ _HOME = {
     "Settings": "plugin.settings",
     "Verdict": "model",
     "WorkloadBuilder": "workloads",
-    "judge": "judge",
     "observe": "experiment",
     "run": "experiment",
 }

@@ -45,7 +45,7 @@ def run(pytester: pytest.Pytester) -> Run:
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
 
     def run_(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
 
     return run_
 

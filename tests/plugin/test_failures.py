@@ -161,7 +161,7 @@ def test_some_requests_are_refused(
     )
     url = start_sim(*faults)
     asked = "; the server asked to wait 2 s" if wait else ""
-    line = f"hit rate 0.500, * (2 of 8 requests failed: 2 x HTTP {status}: planted fault: try again later{asked}): *"
+    line = f"hit rate 0.500, * (2 of 8 requests failed: 2 x HTTP {status}: planted fault: try again later{asked}):*"
     check(pytester, run, line, f"--kv-endpoint={url}", "--kv-concurrency=1")
 
 

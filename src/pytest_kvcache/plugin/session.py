@@ -8,6 +8,7 @@ import pytest
 
 from ..endpoint import without_userinfo
 from ..report.record import Record
+from ..report.text import visible
 from .fixtures import NO_ENDPOINT
 from .keys import RECORD, SETTINGS
 
@@ -56,7 +57,7 @@ class SessionReport:
             "model": self._settings.model or "auto",
             "seed": self._settings.seed if self._settings.seed is not None else "fresh nonce",
         }
-        return "kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items())
+        return visible("kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record that a report carries."""

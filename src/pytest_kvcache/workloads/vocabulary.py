@@ -72,7 +72,8 @@ class Vocabulary:
 
     @cached_property
     def _numbers(self) -> list[int]:
-        return [number % len(self) for number in range(_TABLE)]
+        size = len(self)
+        return [number % size for number in range(_TABLE)]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
