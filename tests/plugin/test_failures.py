@@ -146,7 +146,7 @@ def test_rate_out_of_reach(pytester: pytest.Pytester, run: Run, start_sim: Start
     url = start_sim("--block-size", "100")
     line = (
         "inconclusive: shared_prefix: hit_rate=0.5 is out of reach with 256-token prompts and blocks of 100: the"
-        " nearest reachable are 0.391 (prefix_len=100) or 0.781 (prefix_len=200), the highest is 0.781; ask for one of these*"
+        " nearest reachable are 0.391 (prefix_len=100) or 0.781 (prefix_len=200), the highest is 0.781; ask for*"
     )
     check(pytester, run, line, f"--kv-endpoint={url}")
 

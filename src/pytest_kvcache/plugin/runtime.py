@@ -10,6 +10,7 @@ import pytest
 from ..endpoint import Endpoint
 from ..errors import ConfigurationError, KVCacheError
 from ..model import Expectation, Finding, Verdict
+from ..report.text import visible
 from . import markers
 from .fixtures import NO_ENDPOINT
 from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE
@@ -87,7 +88,7 @@ class Runtime:
                 if state.expectation is not None and verdict.status != "pass":
                     problem = verdict.sentence
         if problem is not None:
-            pytest.fail(problem, pytrace=False)
+            pytest.fail(visible(problem), pytrace=False)
         return result
 
     @pytest.hookimpl(wrapper=True)
