@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,17 +53,18 @@ class SharedPrefix:
 
     def __post_init__(self) -> None:
         for name in ("requests", "input_len", "prefixes", "output_len"):
-            _at_least_one(name, getattr(self, name))
+            self._require(name, _is_whole(getattr(self, name), 1), "a whole number of at least 1")
         if (self.hit_rate is None) == (self.prefix_len is None):
-            raise WorkloadError("shared_prefix: give either hit_rate or prefix_len")
-        if self.hit_rate is not None and not 0 <= self.hit_rate <= 1:
-            raise WorkloadError(f"shared_prefix: hit_rate={self.hit_rate!r} is no ratio between 0 and 1")
-        if self.prefix_len is not None and not 0 <= self.prefix_len < self.input_len:
-            raise WorkloadError(
-                f"shared_prefix: prefix_len={self.prefix_len} must be at least 0 and below input_len={self.input_len}"
-            )
-        if self.align not in ("block", None) or self.send not in ("auto", "ids", "text"):
-            raise WorkloadError(f"shared_prefix: align={self.align!r} or send={self.send!r} is not known")
+            given = f"hit_rate={self.hit_rate!r} and prefix_len={self.prefix_len!r}"
+            raise WorkloadError(f"shared_prefix: give either hit_rate or prefix_len, got {given}")
+        self._require("hit_rate", self.hit_rate is None or _is_ratio(self.hit_rate), "a ratio between 0 and 1")
+        fits = self.prefix_len is None or (_is_whole(self.prefix_len, 0) and self.prefix_len < self.input_len)
+        self._require("prefix_len", fits, f"a whole number of at least 0 and below input_len={self.input_len}")
+        self._require("align", self.align in ("block", None), '"block" or None')
+        self._require("prefill", isinstance(self.prefill, bool), "True or False")
+        self._require("seed", self.seed is None or _is_whole(self.seed), "a whole number or None")
+        self._require("send", self.send in ("auto", "ids", "text"), '"auto", "ids" or "text"')
+        self._require("tol", _is_ratio(self.tol), "a distance between 0 and 1")
 
     def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> ComposedPrefix:
         """Bind the description to a server; see :class:`~pytest_kvcache.protocols.Workload`."""
@@ -74,19 +76,35 @@ class SharedPrefix:
             )
         vocabulary = Vocabulary.of(tokenizer)
         ids = self.send == "ids" or (self.send == "auto" and as_ids)
-        prefix_len = self._reachable_prefix(facts.block_size or 1)
+        around = 0 if ids else len(vocabulary.lead) + len(vocabulary.trail)
+        if self.input_len <= around:
+            raise WorkloadError(
+                f"shared_prefix: input_len={self.input_len} leaves no room beside the {around} special tokens that"
+                f" tokenizer {tokenizer.name!r} puts around a text; ask for longer prompts"
+            )
+        unshared = 1 if ids else 1 + len(vocabulary.trail)  # the boundary, and what the tokenizer puts behind it
+        prefix_len = self._reachable_prefix(facts.block_size or 1, self.input_len - unshared)
         root = nonce if self.seed is None else f"seed {self.seed}"
         composed = ComposedPrefix(self, vocabulary, prefix_len, root, ids)
         composed.verify(tokenizer)
         return composed
 
-    def _reachable_prefix(self, block: int) -> int:
+    def _require(self, name: str, ok: bool, allowed: str) -> None:
+        if not ok:
+            raise WorkloadError(f"shared_prefix: {name}={getattr(self, name)!r} must be {allowed}")
+
+    def _reachable_prefix(self, block: int, most: int) -> int:
         if self.prefix_len is not None:
+            if self.prefix_len > most:
+                raise WorkloadError(
+                    f"shared_prefix: prefix_len={self.prefix_len} is more than the {most} tokens that"
+                    f" {self.input_len}-token prompts can share as text: the tokenizer adds special tokens at their end"
+                )
             return self.prefix_len
         wanted = (self.hit_rate or 0.0) * self.input_len
         if self.align is None:
-            return min(round(wanted), self.input_len - 1)
-        highest = (self.input_len - 1) // block * block
+            return min(round(wanted), most)
+        highest = most // block * block
         nearest = min(round(wanted / block) * block, highest)
         if abs(nearest / self.input_len - (self.hit_rate or 0.0)) > self.tol:
             below = min(int(wanted // block) * block, highest)
@@ -113,8 +131,12 @@ class ComposedPrefix:
     """The prompts of a :class:`SharedPrefix` for one server, made anew at each iteration, the same every time.
 
     A prompt is: special tokens that the tokenizer puts in front of text, the prefix up to P, a boundary that counts the
-    requests of the group (its first token differs between any two of them, as far as the vocabulary goes, so that
-    sharing ends at exactly P), and a random rest. The nonce decides every random token.
+    requests of the group, and a random rest. The nonce decides every random token.
+
+    Sharing ends at exactly P while a group has fewer requests than the vocabulary has pieces, because then the first
+    token of the boundary differs between any two. Beyond that the boundary has more digits, lowest first, and a pair
+    of requests may share all but one of them. With P = 0 the boundary of each request is its head, and nothing but the
+    special tokens in front of a text is shared. The prediction looks at the ids and so knows of both.
     """
 
     shape: SharedPrefix
@@ -128,10 +150,21 @@ class ComposedPrefix:
         return self.shape.requests
 
     @property
+    def input_len(self) -> int:
+        """Tokens of each measured prompt."""
+        return self.shape.input_len
+
+    @property
+    def rate(self) -> float:
+        """Share of each measured prompt that is shared by construction, P / L."""
+        return self.prefix_len / self.input_len
+
+    @property
     def title(self) -> str:
         """One line for reports."""
         shape = self.shape
-        shared = f"{self.prefix_len:,} shared ({self.prefix_len / shape.input_len:.3f}) in {shape.prefixes} prefixes"
+        prefixes = "1 prefix" if shape.prefixes == 1 else f"{shape.prefixes:,} prefixes"
+        shared = f"{self.prefix_len:,} shared ({self.rate:.3f}) in {prefixes}"
         return (
             f"shared_prefix: {shape.requests:,} x {shape.input_len:,} tokens, {shared}, {shape.output_len} out,"
             f" as {'ids' if self.as_ids else 'text'}"
@@ -200,12 +233,7 @@ class ComposedPrefix:
 
     def _count(self, length: int) -> int:
         """Return the pieces in a prompt of ``length`` tokens."""
-        count = length - self._around
-        if count < 1:
-            raise WorkloadError(
-                f"shared_prefix: input_len={length} leaves no room beside {self._around} special tokens"
-            )
-        return count
+        return length - self._around
 
     def _request(self, group: int, position: int, length: int, phase: Phase, max_tokens: int) -> Request:
         vocabulary, head = self.vocabulary, self._head(group)
@@ -222,22 +250,26 @@ class ComposedPrefix:
         if group not in self._heads:
             count = self._head_len
             drawn = self.vocabulary.draw(f"{self.nonce}/prefix/{group}", count)
-            first = self.vocabulary.digits(group, _offset(self.nonce))[:count]
+            first = self.vocabulary.digits(group, self.shape.prefixes, _offset(self.nonce))[:count]
             numbers = [*first, *drawn[len(first) :]]
             self._heads[group] = _Head(numbers, self.vocabulary.encode(numbers), self.vocabulary.text(numbers))
         return self._heads[group]
 
     def _suffix(self, group: int, position: int, count: int) -> list[int]:
-        # Without a prefix every request of the workload must differ from every other, so all are one group.
-        number = position if self._head_len else position * self.shape.prefixes + group
-        boundary = self.vocabulary.digits(number, _offset(f"{self.nonce}/{group if self._head_len else ''}"))[:count]
+        number, below, salt = position, self._group_size + 1, f"{self.nonce}/{group}"  # the last one warms the prefix
+        if not self._head_len:  # then every request must differ from every other: all are one group
+            number, below, salt = position * self.shape.prefixes + group, self.shape.requests, f"{self.nonce}/"
+        boundary = self.vocabulary.digits(number, below, _offset(salt))[:count]
         drawn = self.vocabulary.draw(f"{self.nonce}/suffix/{group}/{position}", count)
         return [*boundary, *drawn[len(boundary) :]]
 
 
-def _at_least_one(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise WorkloadError(f"shared_prefix: {name}={value!r} must be a whole number of at least 1")
+def _is_whole(value: object, least: float = -math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_ratio(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _offset(nonce: str) -> int:

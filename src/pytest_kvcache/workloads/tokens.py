@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ _MOST_WORDS = 4096  # enough to tell prompts apart; proving more costs time and 
 _WORD = re.compile(r"[Ġ▁ ]([a-z]{2,12})")  # a space in front, as byte-level BPE, SentencePiece and ours write it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LocalTokenizer:
     """A Hugging Face tokenizer held in this process.
 
@@ -38,17 +40,23 @@ class LocalTokenizer:
 
     def words(self) -> Sequence[str]:
         """Return the words that stand in the vocabulary behind a space, lowest id first."""
-        by_id = sorted((number, token) for token, number in self.inner.get_vocab().items())
-        found = (match[1] for _, token in by_id if (match := _WORD.fullmatch(token)) is not None)
-        return list(dict.fromkeys(found))[:_MOST_WORDS]
+        found = (match[1] for token in self._tokens() if (match := _WORD.fullmatch(token)) is not None)
+        return list(dict.fromkeys(islice(found, _MOST_WORDS)))
 
     def pieces(self) -> Sequence[str]:
         """Return what single tokens decode to, lowest id first, for a vocabulary without words."""
-        numbers = sorted(self.inner.get_vocab().values())[:_MOST_WORDS]
+        numbers = range(min(self.inner.get_vocab_size(), _MOST_WORDS))
         return [text for number in numbers if (text := self.inner.decode([number])) and "\ufffd" not in text]
 
+    def _tokens(self) -> Iterator[str]:
+        # One by one: copying and sorting a vocabulary of 150,000 costs more than everything else here.
+        for number in range(self.inner.get_vocab_size()):
+            token = self.inner.id_to_token(number)
+            if token is not None:
+                yield token
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class LearnedTokenizer:
     """What a server's ``/tokenize`` told about common words: enough to compose prompts, not to read any text.
 
@@ -92,7 +100,7 @@ def load_tokenizer(spec: str) -> Tokenizer:
         WorkloadError: there is no such file, it is no tokenizer, or the hub cannot be reached; says what was tried.
     """
     if spec == BUILTIN:
-        return LocalTokenizer(BUILTIN, builtin.load())
+        return _builtin()
     path = Path(spec).expanduser()
     if path.is_dir():
         path /= "tokenizer.json"
@@ -101,11 +109,22 @@ def load_tokenizer(spec: str) -> Tokenizer:
     return _from_hub(spec)
 
 
-def _from_file(path: Path, spec: str) -> LocalTokenizer:
-    from tokenizers import Tokenizer as HFTokenizer
+@lru_cache(maxsize=1)
+def _builtin() -> LocalTokenizer:
+    return LocalTokenizer(BUILTIN, builtin.load())
 
+
+def _from_file(path: Path, spec: str) -> LocalTokenizer:
     if not path.is_file():
         raise WorkloadError(f"tokenizer {spec!r}: there is no file {path}; name a tokenizer.json or a folder with one")
+    state = path.stat()
+    return _read(path.resolve(), spec, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=2)  # a suite runs many tests against one model; a file that changed is read again
+def _read(path: Path, spec: str, _modified: int, _size: int) -> LocalTokenizer:
+    from tokenizers import Tokenizer as HFTokenizer
+
     try:
         return LocalTokenizer(spec, _plain(HFTokenizer.from_file(str(path))))
     except Exception as error:  # tokenizers raises bare Exception for a file that is no tokenizer
@@ -119,7 +138,7 @@ def _from_hub(spec: str) -> LocalTokenizer:
         return LocalTokenizer(spec, _plain(HFTokenizer.from_pretrained(spec)))
     except Exception as error:  # as above, and whatever the hub client raises
         raise WorkloadError(
-            f"tokenizer {spec!r}: no such file or folder, and no such tokenizer on the hub ({_short(error)});"
+            f"tokenizer {spec!r}: no such file or folder, and the hub did not give it ({_short(error)});"
             " name a local tokenizer.json"
         ) from None
 
@@ -177,7 +196,7 @@ def _inner(ids: list[int], lead: list[int], trail: list[int]) -> list[int]:
 def _specials(one: list[int], two: list[int]) -> tuple[list[int], list[int]]:
     """Return what stands around a text, from the encodings of ``x`` and ``x x``."""
     lead = 0
-    while lead < len(one) and one[lead] == two[lead] and not _repeats(two, lead, len(two) - len(one)):
+    while lead < min(len(one), len(two)) and one[lead] == two[lead] and not _repeats(two, lead, len(two) - len(one)):
         lead += 1
     width = len(two) - len(one)
     return one[:lead], one[lead + width :]

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 from ..errors import WorkloadError
 from ..protocols import Tokenizer
@@ -49,13 +51,16 @@ class Vocabulary:
             numbers = memoryview(b"".join(n.to_bytes(2, "little") for n in numbers)).cast("H")
         return list(map(self._numbers.__getitem__, numbers))
 
-    def digits(self, value: int, offset: int) -> list[int]:
-        """Return ``value`` in base ``len(self)``, least significant first, each shifted by ``offset``."""
+    def digits(self, value: int, below: int, offset: int) -> list[int]:
+        """Return ``value`` in base ``len(self)``, least significant first, each digit shifted by ``offset``.
+
+        All values under ``below`` have the same number of digits, so that any two of them differ within these.
+        """
         base = len(self)
-        found = [(offset + value % base) % base]
-        while value >= base:
+        found = [(offset + value) % base]
+        while (below := -(-below // base)) > 1:
             value //= base
-            found.append((offset + value % base) % base)
+            found.append((offset + value) % base)
         return found
 
     def encode(self, numbers: Sequence[int]) -> list[int]:
@@ -77,7 +82,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
-        """Return the vocabulary of a tokenizer.
+        """Return the vocabulary of a tokenizer, proven at the first call and remembered.
 
         Words behind a space are tried first, then words joined by spaces (a tokenizer that adds the first space
         itself), then any single tokens that can be joined in every order.
@@ -85,6 +90,16 @@ class Vocabulary:
         Raises:
             WorkloadError: the tokenizer holds no two pieces that stay themselves when they are joined.
         """
+        try:
+            known = _PROVEN.get(tokenizer)
+        except TypeError:  # a tokenizer of the user's own may be neither hashable nor weakly referable
+            return cls._prove(tokenizer)
+        if known is None:
+            known = _PROVEN[tokenizer] = cls._prove(tokenizer)
+        return known
+
+    @classmethod
+    def _prove(cls, tokenizer: Tokenizer) -> Vocabulary:
         words = [f" {word}" for word in tokenizer.words()]
         for drop_space in (False, True):
             found = _closed(tokenizer, words, drop_space=drop_space)
@@ -94,9 +109,12 @@ class Vocabulary:
         if found is None:
             raise WorkloadError(
                 f"tokenizer {tokenizer.name!r} holds no pieces that stay one token each when they are joined,"
-                " so no text of exactly known length can be made with it"
+                " so no prompt of exactly known length can be made with it; name the model's own with --kv-tokenizer"
             )
         return found
+
+
+_PROVEN: WeakKeyDictionary[Tokenizer, Vocabulary] = WeakKeyDictionary()
 
 
 def _closed(tokenizer: Tokenizer, candidates: Sequence[str], *, drop_space: bool) -> Vocabulary | None:
@@ -114,11 +132,11 @@ def _closed(tokenizer: Tokenizer, candidates: Sequence[str], *, drop_space: bool
     for seed in range(8):  # until a sample with new neighbours drops nothing
         kept = _survivors(tokenizer, known, lead, trail, cut, seed)
         if len(kept) == len(known) and seed:
-            break
+            return Vocabulary(tuple(known), tuple(known.values()), lead, trail, drop_space)
         known = kept
         if len(known) < _FEWEST:
             return None
-    return Vocabulary(tuple(known), tuple(known.values()), lead, trail, drop_space)
+    return None  # words kept breaking: nothing is proven
 
 
 def _survivors(
@@ -130,10 +148,11 @@ def _survivors(
     groups = [order[start : start + 8] for start in range(0, len(order), 8)]
     broken: set[str] = set()
     suspects = [g for g, ok in zip(groups, _exact(tokenizer, groups, known, lead, trail, cut), strict=True) if not ok]
-    pairs = [pair for group in suspects for pair in zip(group, [*group[1:], group[0]], strict=True)]
-    for pair, ok in zip(pairs, _exact(tokenizer, pairs, known, lead, trail, cut), strict=True):
-        if not ok:
-            broken.update(pair)
+    for group in suspects:
+        pairs = list(pairwise(group))
+        verdicts = zip(pairs, _exact(tokenizer, pairs, known, lead, trail, cut), strict=True)
+        guilty = {piece for pair, ok in verdicts if not ok for piece in pair}
+        broken |= guilty or set(group)  # it may take more than two to break
     return {piece: number for piece, number in known.items() if piece not in broken}
 
 
