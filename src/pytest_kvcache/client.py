@@ -7,6 +7,7 @@ A :class:`Client` lives inside a run and inside its event loop. Errors of single
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import time
@@ -24,6 +25,7 @@ from .reply import Answer, error_message
 from .sse import EventStream
 
 _READ = 1 << 16
+_LARGE = 1 << 20  # aiohttp warns of larger bodies given as bytes, because they are written in one go
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,13 @@ class Client:
             url = self.endpoint.api(call.path)
             async with self._open.post(
                 url,
-                data=body,
+                data=body if len(body) < _LARGE else io.BytesIO(body),
                 headers={**self.endpoint.headers_for(url), "Content-Type": "application/json"},
                 trace_request_ctx=stamp,
             ) as response:
                 status = response.status
                 await self._read_answer(response, answer)
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        except Exception as error:  # whatever it is, it is this request's outcome, not the loop's
             answer.failure = self._failure(error)
         end = time.monotonic()
         return Exchange(

@@ -160,14 +160,14 @@ def test_toy_tokenizer_composes_exact_text() -> None:
     "wrong",
     [
         {"requests": 0}, {"input_len": 0}, {"prefixes": 0}, {"output_len": 0}, {"requests": True}, {"hit_rate": 1.5},
-        {"hit_rate": None}, {"prefix_len": 10}, {"hit_rate": None, "prefix_len": 100}, {"hit_rate": None, "prefix_len": -1},
-        {"align": "word"}, {"send": "chat"},
+        {"hit_rate": None}, {"prefix_len": 10}, {"hit_rate": None, "prefix_len": 100},
+        {"hit_rate": None, "prefix_len": -1}, {"align": "word"}, {"send": "chat"},
     ],
     ids=str,
 )  # fmt: skip
 def test_wrong_arguments_are_refused_when_they_are_given(wrong: dict[str, object]) -> None:
     with pytest.raises(WorkloadError, match="shared_prefix: "):
-        SharedPrefix(**{"requests": 4, "input_len": 100, "hit_rate": 0.5, **wrong})  # type: ignore[arg-type] # wrong on purpose
+        SharedPrefix(**{"requests": 4, "input_len": 100, "hit_rate": 0.5, **wrong})  # type: ignore[arg-type]
 
 
 def test_too_long_for_the_model() -> None:
@@ -195,15 +195,17 @@ def test_text_that_does_not_come_back_is_never_sent() -> None:
     with pytest.raises(
         WorkloadError, match="'lying' does not give composed text back as it was composed: token 9 is 1"
     ):
-        SharedPrefix(4, 96, 0.5).compose(FACTS, Lying(), "n", as_ids=False)  # type: ignore[arg-type] # a list for a Sequence
+        SharedPrefix(4, 96, 0.5).compose(FACTS, Lying(), "n", as_ids=False)  # type: ignore[arg-type]
 
 
 def test_the_same_bytes_in_every_process() -> None:
     code = (
-        "import hashlib\nfrom pytest_kvcache.model import ServerFacts\nfrom pytest_kvcache.workloads import WorkloadBuilder\n"
+        "import hashlib\nfrom pytest_kvcache.model import ServerFacts\n"
+        "from pytest_kvcache.workloads import WorkloadBuilder\n"
         "from pytest_kvcache.workloads.tokens import load_tokenizer\n"
         "w = WorkloadBuilder().shared_prefix(20, 320, 0.5, prefixes=3, send='text')\n"
-        "c = w.compose(ServerFacts('sim', 'm', block_size=16), load_tokenizer('builtin'), 'seed 1/t/1/1', as_ids=True)\n"
+        "facts = ServerFacts('sim', 'm', block_size=16)\n"
+        "c = w.compose(facts, load_tokenizer('builtin'), 'seed 1/t/1/1', as_ids=True)\n"
         "print(hashlib.sha256(''.join(r.prompt.text for r in [*c.prefill(), *c.load()]).encode()).hexdigest())"
     )
     seen = set()

@@ -1,0 +1,47 @@
+"""Every recipe runs as it is shipped."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "conftest_examples"
+
+
+def run(pytester: pytest.Pytester, name: str, *words: str) -> pytest.RunResult:
+    shutil.copytree(EXAMPLES / name, pytester.path, dirs_exist_ok=True)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n")
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", *words)
+
+
+def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
+    folders = {path.name: path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert set(folders) == {"first_test", "vllm_server"}
+    for path in folders.values():
+        assert (path / "conftest.py").exists()
+        assert list(path.glob("test_*.py"))
+
+
+def test_first_test(pytester: pytest.Pytester, sim: str) -> None:
+    result = run(pytester, "first_test", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["hit rate 0.000, wanted 0.700 ± 0.020 (0.700 below): 0 of 81,920 tokens hit [[]KV201[]]"]
+    )
+
+
+def test_vllm_server_uses_a_given_endpoint(pytester: pytest.Pytester, sim: str) -> None:
+    result = run(pytester, "vllm_server", f"--kv-endpoint={sim}")
+    assert result.ret == pytest.ExitCode.OK
+    assert result.parseoutcomes()["passed"] >= 1
+
+
+def test_vllm_server_skips_with_a_reason_where_there_is_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_COMMAND", "no-such-program")
+    result = run(pytester, "vllm_server", "-rs")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["SKIPPED*no endpoint, and no no-such-program to start*"])

@@ -1,0 +1,106 @@
+"""The README does not lie: every block of it is run, and what it shows is what comes out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+FAST = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+
+
+def blocks(kind: str) -> list[str]:
+    return [text for language, text in BLOCKS if language == kind]
+
+
+def figures_out(text: str) -> str:
+    """Text without digits and spaces, for comparing shape and words where times and versions differ."""
+    return re.sub(r"[\d.,]+|\s+", "", text)
+
+
+def test_every_block_is_of_a_kind_that_is_tested() -> None:
+    assert {language for language, _ in BLOCKS} == {"python", "console", "text", "ini"}
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_blocks(pytester: pytest.Pytester, sim: str, number: int) -> None:
+    code = blocks("python")[number]
+    pytester.makepyfile(test_block=code)
+    pytester.makeini(FAST)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=code.count("def test_"))
+
+
+def test_console_blocks_are_three_kinds() -> None:
+    first, second, real, simulate = (text.strip() for text in blocks("console"))
+    # the two set-up commands build environments of their own: the continuous integration runs them as written
+    for line in (first, second):
+        assert line.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert real.startswith("pytest test_cache.py --kv-endpoint=http://127.0.0.1:8000 ")
+    assert simulate == "python -m pytest_kvcache.simulate --help"
+
+
+def test_console_block_of_the_main_job(pytester: pytest.Pytester) -> None:
+    command = blocks("console")[0].strip().rpartition(" && ")[2]
+    words = [str(ROOT / word) if word.startswith("conftest_examples") else word for word in shlex.split(command)[1:]]
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *words)
+    result.assert_outcomes(passed=1, failed=1)
+    assert blocks("text")[0].strip() in result.outlines
+
+
+def test_console_block_against_a_server(pytester: pytest.Pytester, sim: str) -> None:
+    command = blocks("console")[2].strip().replace("http://127.0.0.1:8000", sim)
+    pytester.makepyfile(test_cache=blocks("python")[0])
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *shlex.split(command)[1:])
+    result.assert_outcomes(passed=1)
+    shown, line = blocks("text")[1].splitlines()
+    assert shown.split() == next(out for out in result.outlines if out.startswith("verdict")).split()
+    mine = next(out for out in result.outlines if "test_cache.py::test_shared_prefix" in out and "tok/s" in out)
+    assert figures_out(line).replace("vllm", "") == figures_out(mine).replace("simsim-", "")
+    assert (pytester.path / "junit.xml").exists()
+    assert (pytester.path / "kv.json").exists()
+
+
+def test_console_block_of_the_simulated_engine() -> None:
+    words = shlex.split(blocks("console")[3])[1:]
+    shown = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "--block-size" in shown
+
+
+def test_failure_text_is_what_a_failure_looks_like(pytester: pytest.Pytester, sim: str) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.hit_rate(target=0.9)
+        def test_fails(kv, kv_workload):
+            kv.run(kv_workload.shared_prefix(requests=20, input_len=1024, hit_rate=0.5, output_len=8))
+        """
+    )
+    pytester.makeini(FAST)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
+    for line in blocks("text")[2].splitlines():
+        assert figures_out(line) in {figures_out(out) for out in result.outlines}, line
+
+
+def test_ini_block(pytester: pytest.Pytester) -> None:
+    pytester.makeini(blocks("ini")[0])
+    pytester.makepyfile("def test_a(kv_settings): assert (kv_settings.concurrency, kv_settings.timeout) == (4, 60.0)")
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "ignore").assert_outcomes(passed=1)
+
+
+def test_option_table_is_complete_and_right(pytester: pytest.Pytester) -> None:
+    shown = pytester.runpytest_inprocess("--help").stdout.str()
+    known = set(re.findall(r"--kv-[a-z-]+", shown))
+    rows = re.findall(r"^\| `(--kv-[a-z-]+)=?[^|]*\| `(\w+)` \| `(\w+)` \|", README, re.MULTILINE)
+    assert {option for option, *_ in rows} == known
+    for option, variable, ini in rows:
+        name = option.removeprefix("--kv-").replace("-", "_")
+        assert (variable, ini) == (f"PYTEST_KV_{name.upper()}", f"kv_{name}")
