@@ -3,6 +3,9 @@
 What is counted and when follows a recorded vLLM 0.32: a prompt is looked up once, when it is admitted; its blocks are
 registered at that moment, so of identical concurrent prompts only the first misses; generated tokens fill blocks too,
 except that the KV of the last one is never computed; requests for prompt logprobs bypass the look-up.
+
+Simpler than a real engine: a generation's own blocks are registered when it ends, and a request that finds no free
+block runs all the same, uncached, where vLLM makes it wait or preempts another.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ import asyncio
 import time
 import zlib
 from array import array
-from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import block_keys, reusable_tokens
+from .counts import Counts
 from .policies import PrefixCache
 
 
@@ -43,40 +46,32 @@ class EngineConfig:
 
 
 @dataclass(slots=True)
-class Counts:
-    """Totals since the engine started, in tokens unless they are requests."""
-
-    queries: int = 0
-    hits: int = 0
-    prompt: int = 0
-    cached: int = 0
-    generated: int = 0
-    finished: Counter[str] = field(default_factory=Counter)
-    ttft_sum: float = 0.0
-    ttft_count: int = 0
-
-
-@dataclass(slots=True)
 class Generation:
-    """One generation in flight.
+    """One generation in flight. Moments are monotonic seconds.
 
     Attributes:
         ids: prompt tokens.
         max_tokens: tokens to generate.
         salt: separates caches.
         lookup: False bypasses the cache, as prompt logprobs do.
+        sample: number among the samples of one prompt; another sample says something else.
         hit: prompt tokens that were cached, known after admission.
         created: tokens in blocks that the prompt newly cached.
         output: generated token numbers so far.
+        arrived / admitted / first: when it came, got a slot, and had its first token.
     """
 
     ids: Sequence[int]
     max_tokens: int
     salt: str | None = None
     lookup: bool = True
+    sample: int = 0
     hit: int = 0
     created: int = 0
     output: list[int] = field(default_factory=list)
+    arrived: float = 0.0
+    admitted: float = 0.0
+    first: float = 0.0
 
 
 class Engine:
@@ -96,12 +91,13 @@ class Engine:
         self._words = words
         self._cache = PrefixCache(config.capacity)
         self._slots = asyncio.Semaphore(config.slots)
+        self._prefilling = asyncio.Lock()
         self._prefill_free = 0.0
 
     @property
     def kv_usage(self) -> float:
-        """Share of the cache's blocks that hold something, 0..1."""
-        return len(self._cache) / self.config.capacity
+        """Share of the cache's blocks that running requests hold, 0..1; what is only cached counts as free."""
+        return self._cache.in_use / self.config.capacity
 
     def restart(self) -> None:
         """Begin anew: counters at zero, cache empty, running requests unharmed."""
@@ -115,29 +111,33 @@ class Engine:
 
     async def generate(self, sequence: Generation) -> AsyncGenerator[list[int], None]:
         """Run one sequence and yield the tokens that have become due, at least one at a time."""
-        arrived = time.monotonic()
+        sequence.arrived = time.monotonic()
         self.waiting += 1
         try:
             await self._slots.acquire()
         finally:
             self.waiting -= 1
         self.running += 1
-        cache = self._cache
+        cache = self._cache  # a restart in between must not confuse the pins
         keys = self._admit(sequence)
         cache.pin(keys)
-        reason = "abort"
+        whole = False
         try:
-            first = self._schedule_prefill(sequence)
-            await _until(first)
-            self._count_first_token(sequence, first - arrived)
-            async for due in self._decode(sequence, first):
+            sequence.first = await self._prefill(sequence)
+            self._count_first_token(sequence)
+            async for due in self._decode(sequence):
                 yield due
-            reason = "length"
+            whole = True
         finally:
             cache.unpin(keys)
-            self._finish(sequence, cache, reason)
+            self._cache_output(sequence, cache)
+            if whole:  # a client that leaves moves no finish counter (vLLM 0.32)
+                self._count_finished(sequence)
+            self.running -= 1
+            self._slots.release()
 
     def _admit(self, sequence: Generation) -> list[int]:
+        sequence.admitted = time.monotonic()
         if not self.config.caching:
             return []
         size = self.config.block_size
@@ -151,25 +151,25 @@ class Engine:
         self._cache.insert(keys)
         return keys[: self._cache.match(keys)]
 
-    def _schedule_prefill(self, sequence: Generation) -> float:
-        work = (len(sequence.ids) - sequence.hit) / self.config.prefill_rate
-        self._prefill_free = max(time.monotonic(), self._prefill_free) + work
-        return self._prefill_free
+    async def _prefill(self, sequence: Generation) -> float:
+        """Wait for the engine to get round to this prompt; return the moment of the first token."""
+        async with self._prefilling:
+            begin = max(sequence.admitted, self._prefill_free)
+            end = begin + (len(sequence.ids) - sequence.hit) / self.config.prefill_rate
+            try:
+                await _until(end)
+            finally:  # a client that leaves gives back the time that its prefill would have taken
+                self._prefill_free = min(end, max(begin, time.monotonic()))
+        return end
 
-    def _count_first_token(self, sequence: Generation, ttft: float) -> None:
-        self.counts.prompt += len(sequence.ids)
-        self.counts.cached += sequence.hit
-        self.counts.ttft_sum += ttft
-        self.counts.ttft_count += 1
-
-    async def _decode(self, sequence: Generation, first: float) -> AsyncGenerator[list[int], None]:
+    async def _decode(self, sequence: Generation) -> AsyncGenerator[list[int], None]:
         # Deadlines count from the first token, so that lateness never adds up; what is due together comes together.
-        seed = zlib.crc32(array("I", sequence.ids).tobytes())
+        seed = zlib.crc32(array("I", sequence.ids).tobytes()) + sequence.sample
         step = self.config.decode_time
         while len(sequence.output) < sequence.max_tokens:
             done = len(sequence.output)
-            await _until(first + done * step)
-            ready = sequence.max_tokens if not step else 1 + int((time.monotonic() - first) / step)
+            await _until(sequence.first + done * step)
+            ready = sequence.max_tokens if not step else 1 + int((time.monotonic() - sequence.first) / step)
             due = [
                 self._words[(seed + 7919 * number) % len(self._words)]
                 for number in range(done, max(done + 1, min(ready, sequence.max_tokens)))
@@ -178,14 +178,25 @@ class Engine:
             self.counts.generated += len(due)
             yield due
 
-    def _finish(self, sequence: Generation, cache: PrefixCache, reason: str) -> None:
+    def _count_first_token(self, sequence: Generation) -> None:
+        self.counts.prompt += len(sequence.ids)
+        self.counts.cached += sequence.hit
+        self.counts.ttft.observe(sequence.first - sequence.arrived)
+
+    def _count_finished(self, sequence: Generation) -> None:
+        now, counts = time.monotonic(), self.counts
+        counts.finished["length"] += 1
+        counts.queue.observe(sequence.admitted - sequence.arrived)
+        counts.prefill.observe(sequence.first - sequence.admitted)
+        counts.decode.observe(now - sequence.first)
+        counts.e2e.observe(now - sequence.arrived)
+        counts.prompt_len.observe(len(sequence.ids))
+        counts.computed.observe(len(sequence.ids) - sequence.hit)
+
+    def _cache_output(self, sequence: Generation, cache: PrefixCache) -> None:
         if self.config.caching and sequence.output:
             computed = [*sequence.ids, *sequence.output[:-1]]  # the last token's KV is never computed
             cache.insert(block_keys(computed, self.config.block_size, sequence.salt))
-        if reason != "abort":  # a client that leaves moves no finish counter (vLLM 0.32)
-            self.counts.finished[reason] += 1
-        self.running -= 1
-        self._slots.release()
 
 
 async def _until(moment: float) -> None:

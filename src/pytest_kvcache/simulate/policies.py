@@ -33,6 +33,11 @@ class PrefixCache:
     def __contains__(self, key: int) -> bool:
         return key in self._parent
 
+    @property
+    def in_use(self) -> int:
+        """Blocks that running requests hold."""
+        return len(self._pinned)
+
     def match(self, keys: Sequence[int]) -> int:
         """Return how many leading blocks of ``keys`` are cached. Changes nothing."""
         for depth, key in enumerate(keys):

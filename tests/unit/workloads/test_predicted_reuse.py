@@ -81,10 +81,11 @@ def test_1000_prompts_of_7_tokens_with_a_tokenizer_of_two_pieces() -> None:
     assert toy().encode(texts) == [list(r.prompt.ids) for r in composed.load()]
 
 
-def test_boundaries_of_two_pieces_have_as_many_digits_as_they_need() -> None:
-    composed = compose(SharedPrefix(14, 64, prefix_len=16, output_len=1), tokenizer="toy")
-    heads = {tuple(r.prompt.ids[16:20]) for r in [*composed.load(), *composed.prefill()]}
-    assert len(heads) == 15  # 14 requests and the one that warms: four binary digits tell them all apart
+@pytest.mark.parametrize(("requests", "digits"), [(1, 1), (2, 2), (14, 4), (15, 4), (16, 5)])
+def test_boundaries_of_two_pieces_have_as_many_digits_as_they_need(requests: int, digits: int) -> None:
+    composed = compose(SharedPrefix(requests, 64, prefix_len=16, output_len=1), tokenizer="toy")
+    boundaries = {tuple(r.prompt.ids[16 : 16 + digits]) for r in [*composed.load(), *composed.prefill()]}
+    assert len(boundaries) == requests + 1  # the request that warms the prefix has one of its own
 
 
 def test_a_rerun_on_a_warm_server_finds_nothing_of_the_run_before() -> None:

@@ -13,6 +13,7 @@ import pytest
 from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import ServerFacts
 from pytest_kvcache.workloads import SharedPrefix
+from pytest_kvcache.workloads.builtin import common_words
 from pytest_kvcache.workloads.tokens import LocalTokenizer, learn_server_tokenizer, load_tokenizer
 from pytest_kvcache.workloads.vocabulary import Vocabulary
 
@@ -101,6 +102,16 @@ def test_a_server_that_puts_a_space_in_front_teaches_its_words() -> None:
     for request in composed.load():
         assert len(request.prompt.ids) == 128
         assert teacher.encode([request.prompt.text or ""]) == [list(request.prompt.ids)]
+
+
+def test_a_word_that_changes_with_its_neighbours_is_not_learned() -> None:
+    async def tokenize(text: str) -> list[int]:  # "able" is itself only at the start of a text or after itself
+        words = text.split()
+        beside = zip(words, [words[0], *words], strict=False)
+        return [9999 if word == "able" != before else common_words().index(word) for word, before in beside]
+
+    learned = asyncio.run(learn_server_tokenizer(tokenize))
+    assert set(common_words()) - set(learned.words()) == {"able"}
 
 
 @pytest.mark.parametrize("answer", [[], [7], [7, 7, 7]], ids=str)

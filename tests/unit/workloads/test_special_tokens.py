@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_kvcache.errors import WorkloadError
@@ -9,6 +11,7 @@ from pytest_kvcache.model import ServerFacts
 from pytest_kvcache.simulate.replay import predict
 from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.shapes import ComposedPrefix
+from pytest_kvcache.workloads.tokens import load_tokenizer
 
 from ..tokenizers_zoo import with_bos_and_eos
 
@@ -50,6 +53,13 @@ def test_without_a_prefix_only_the_first_special_token_is_shared_and_predicted()
     assert list(composed.prefill()) == []
     assert predict(composed, 1).per_request == (0, 1, 1)
     assert predict(composed, 4).hit_tokens == 0
+
+
+def test_padding_that_a_file_asks_for_is_not_counted(tmp_path: Path) -> None:
+    copy = type(with_bos_and_eos().inner).from_str(with_bos_and_eos().inner.to_str())
+    copy.enable_padding(length=20)
+    copy.save(str(tmp_path / "tokenizer.json"))
+    assert load_tokenizer(str(tmp_path)).encode([""]) == with_bos_and_eos().encode([""])
 
 
 @pytest.mark.parametrize(
