@@ -173,11 +173,9 @@ def test_prefill_is_refused(pytester: pytest.Pytester, run: Run, start_sim: Star
 
 def test_stream_is_cut_in_the_middle(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim("--fault", "cut_stream=1")
-    line = "hit rate 0.*8 requests failed: * the connection ended inside the answer*"
     check(
         pytester, run, "inconclusive: all 8 requests failed: 8 x the connection ended*[KV109]", f"--kv-endpoint={url}"
     )
-    assert line
 
 
 def test_error_inside_a_stream(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:

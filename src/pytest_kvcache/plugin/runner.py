@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..endpoint import Endpoint
-from ..errors import MeasurementError
+from ..errors import ConfigurationError, MeasurementError
 from .progress import Progress
 from .settings import Settings
 from .sync import run_sync
@@ -70,6 +70,8 @@ class Runner:
         from ..result import Result
         from .lock import aendpoint_lock
 
+        if concurrency is not None and concurrency < 1:
+            raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 request in flight")
         plan = experiment.Plan(
             nonce=self._state.next_nonce(),
             concurrency=concurrency or self._settings.concurrency,
