@@ -19,6 +19,9 @@ COUNTERS = {
     "src_hit": ("prompt_tokens_by_source_total", 'source="local_cache_hit"'),
     "dev": ("prompt_tokens_cached_by_source_total", 'source="device"'),
     "gen": ("generation_tokens_total", ""),
+    "kvc_sum": ("request_prefill_kv_computed_tokens_sum", ""),
+    "kvc_n": ("request_prefill_kv_computed_tokens_count", ""),
+    "rp_sum": ("request_prompt_tokens_sum", ""),
     "ok_len": ("request_success_total", 'finished_reason="length"'),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ..endpoint import without_userinfo
 from ..errors import EndpointError
 
 WAIT_SECONDS = 1800.0
@@ -74,6 +76,8 @@ def _try(lock: FileLock, deadline: float, wait: float) -> bool:
 
 
 def _path(base: str) -> Path:
-    # The name is a digest because the URL may hold user-info; the folder is the user's own.
-    name = hashlib.sha256(base.encode()).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"pytest-kvcache-{getpass.getuser()}" / f"{name}.lock"
+    # The name is a digest because the URL may hold user-info; the folder is the user's own. A container's user may
+    # have a number and no name.
+    name = hashlib.sha256(without_userinfo(base).encode()).hexdigest()[:24]
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    return Path(tempfile.gettempdir()) / f"pytest-kvcache-{user}" / f"{name}.lock"

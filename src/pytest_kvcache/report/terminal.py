@@ -108,4 +108,4 @@ def _engine(engine: Record | None) -> str:
         return "-"
     name = f"{engine['id']} {engine['version']}" if engine["version"] else str(engine["id"])
     block = f" block {engine['block_size']}" if engine["block_size"] else ""
-    return name + block + (" (simulated)" if engine["simulated"] and engine["id"] != "sim" else "")
+    return name + block + (" (simulated)" if engine["simulated"] else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -34,12 +35,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--capacity-blocks", type=_positive, default=1_000_000, help="blocks that the cache holds")
     made.add_argument("--max-model-len", type=_positive, default=131_072, help="prompt plus output tokens")
     made.add_argument("--batch-slots", type=_positive, default=16, help="requests that run at once")
-    made.add_argument("--prefill-rate", type=float, default=200_000.0, help="uncached prompt tokens per second")
-    made.add_argument("--decode-time", type=float, default=0.001, help="seconds per output token")
+    made.add_argument(
+        "--prefill-rate", type=_positive_number, default=200_000.0, help="uncached prompt tokens per second"
+    )
+    made.add_argument("--decode-time", type=_seconds, default=0.001, help="seconds per output token")
     made.add_argument("--no-prefix-caching", action="store_true", help="switch the cache off")
     made.add_argument("--no-prompt-tokens-details", action="store_true", help="do not report cached_tokens in usage")
     made.add_argument("--no-dev-mode", action="store_true", help="no reset route, as on a production server")
-    made.add_argument("--api-key-env", metavar="VARIABLE", help="demand the API key that this variable holds")
+    made.add_argument("--api-key-env", metavar="VARIABLE", help="demand the key in this variable, on every route")
     made.add_argument("--metric-prefix", default="sim:", help="in front of every sample name")
     made.add_argument("--fault", action="append", default=[], metavar="NAME[=VALUE]", help=_FAULTS)
     made.add_argument("--exit-with-parent", action="store_true", help="end when standard input is closed")
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         faults = parse_faults(options.fault)
     except ConfigurationError as error:
         made.error(str(error))
+    key = os.environ.get(options.api_key_env) if options.api_key_env else None
+    if options.api_key_env and not key:
+        made.error(f"--api-key-env: the variable {options.api_key_env} is not set or empty")
     config = EngineConfig(
         block_size=options.block_size,
         capacity=options.capacity_blocks,
@@ -69,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metric_prefix=options.metric_prefix,
         details=not options.no_prompt_tokens_details,
         dev_mode=not options.no_dev_mode,
-        api_key=os.environ.get(options.api_key_env) if options.api_key_env else None,
+        api_key=key,
         faults=faults,
     )
     try:
@@ -92,14 +98,32 @@ async def _run(server: SimServer, host: str, port: int, *, with_parent: bool) ->
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    sys.stdin.buffer.read()  # returns when the other end of the pipe is gone, however the parent died
-    loop.call_soon_threadsafe(stop.set)
+    # Not sys.stdin: a daemon thread inside its lock aborts the interpreter's own end after a signal.
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):  # ends when the other end of the pipe is gone, however the parent died
+            pass
+    with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+        loop.call_soon_threadsafe(stop.set)
 
 
 def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _positive_number(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a time in seconds")
     return value
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .body import Generate
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _numbers = itertools.count(1)
+_HOLE = "\x00"  # stands for the text in an event that is made once and filled many times
+_SIGNATURE = {"system_fingerprint": "sim"}
+# What vLLM sends as null whatever is asked.
+_WHOLE_NULLS = dict.fromkeys(("service_tier", "kv_transfer_params", "ec_transfer_params", "metrics"))
+_CHAT_NULLS = dict.fromkeys(("prompt_logprobs", "prompt_text"))
+_MESSAGE_NULLS = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning"))
 
 
 @dataclass
@@ -46,96 +54,173 @@ class Answerer:
     def __post_init__(self) -> None:
         body = self.body
         self._sequences = [
-            Generation(ids, body.output_len, body.cache_salt, lookup=not body.bypasses_cache)
+            Generation(ids, body.output_len, body.cache_salt, lookup=not body.bypasses_cache, sample=sample)
             for ids in self.prompts
-            for _ in range(body.n)
+            for sample in range(body.n)
         ]
-        kind = "chatcmpl" if body.chat else "cmpl"
-        self._head: dict[str, Any] = {"id": f"{kind}-{next(_numbers):016x}", "created": 0, "model": self.model}
+        number = f"{'chatcmpl' if body.chat else 'cmpl'}-{next(_numbers):016x}"
+        self._head: dict[str, Any] = {"id": number, "created": int(time.time()), "model": self.model}
+        self._every = body.stream_options.continuous_usage_stats or self.faults.usage_every_chunk
+        self._plain = not (self._every or body.return_token_ids)
 
     async def whole(self) -> dict[str, Any]:
         """Return the answer as one object."""
-        await asyncio.gather(*(self._exhaust(sequence) for sequence in self._sequences))
-        kind = "chat.completion" if self.body.chat else "text_completion"
+        async with aclosing(self._run()) as steps:
+            async for _ in steps:
+                pass
+        chat = self.body.chat
         choices = [self._choice(index, sequence) for index, sequence in enumerate(self._sequences)]
-        return {**self._head, "object": kind, "choices": choices, "usage": self._usage()}
+        answer = {**self._head, "object": "chat.completion" if chat else "text_completion", "choices": choices}
+        answer.update(_WHOLE_NULLS, usage=self._usage(), **_SIGNATURE)
+        if chat:
+            answer.update(_CHAT_NULLS, prompt_token_ids=self.prompts[0] if self.body.return_token_ids else None)
+        return answer
 
     async def events(self) -> AsyncGenerator[bytes | None, None]:
         """Return the events of a stream; None stands for a connection that breaks here."""
-        for index, sequence in enumerate(self._sequences):
-            if self.body.chat:
-                yield self._event([self._delta(index, {"role": "assistant", "content": ""})])
-            if self.faults.error_in_stream:
-                yield _sse({"error": {"message": "planted fault: engine died", "type": "Error", "code": 500}})
-                return
-            piece = b""
-            async with aclosing(self.engine.generate(sequence)) as steps:
-                async for due in steps:
-                    piece = self._token_events(index, sequence, due)
-                    cut = self.faults.cut_stream
-                    if cut is not None and len(sequence.output) > cut:
-                        yield None
-                        return
-                    if len(sequence.output) < sequence.max_tokens:
-                        yield piece
-            yield piece  # the last one only when the engine has closed its books, so that no scrape is stale
+        if self.body.chat:
+            yield b"".join(self._role_event(index) for index in range(len(self._sequences)))
+        if self.faults.error_in_stream:
+            yield _sse({"error": {"message": "planted fault: engine died", "type": "Error", "code": 500}})
+            return
+        held: dict[int, bytes] = {}
+        cut = self.faults.cut_stream
+        async with aclosing(self._run()) as steps:
+            async for index, due in steps:
+                if due is None:  # the last piece only when the engine has closed its books, so that no scrape is stale
+                    yield held[index]
+                    continue
+                sequence = self._sequences[index]
+                done = len(sequence.output)
+                pieces = [self._token_event(index, token, at) for at, token in enumerate(due, done - len(due) + 1)]
+                if cut is not None and done > cut:
+                    yield b"".join(pieces[: max(0, len(pieces) - (done - cut))])
+                    yield None
+                    return
+                held[index] = b"".join(pieces)
+                if done < sequence.max_tokens:
+                    yield held[index]
         if self.body.stream_options.include_usage:
-            yield self._event([], self._usage())
+            yield self._event([], usage=self._usage(), **_SIGNATURE)
         if not self.faults.no_done:
             yield b"data: [DONE]\n\n"
 
-    async def _exhaust(self, sequence: Generation) -> None:
-        async for _ in self.engine.generate(sequence):
-            pass
+    async def _run(self) -> AsyncGenerator[tuple[int, list[int] | None], None]:
+        """Run all sequences at once; yield (index, tokens that came due), with None when a sequence has ended."""
+        queue: asyncio.Queue[tuple[int, list[int] | None]] = asyncio.Queue()
 
-    def _token_events(self, index: int, sequence: Generation, due: list[int]) -> bytes:
-        finished = len(sequence.output) == sequence.max_tokens
-        return b"".join(
-            self._token_event(index, token, last=finished and number == len(due)) for number, token in enumerate(due, 1)
-        )
+        async def pump(index: int, sequence: Generation) -> None:
+            try:
+                async for due in self.engine.generate(sequence):
+                    queue.put_nowait((index, due))
+            finally:
+                queue.put_nowait((index, None))
 
-    def _token_event(self, index: int, token: int, *, last: bool) -> bytes:
-        text = self.tokenizer.id_to_token(token)
-        reason = "length" if last else None
-        if self.body.chat:
-            choice = {"index": index, "delta": {"content": text}, "logprobs": None, "finish_reason": reason}
-        else:
-            choice = {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+        tasks = [asyncio.create_task(pump(index, sequence)) for index, sequence in enumerate(self._sequences)]
+        try:
+            ended = 0
+            while ended < len(tasks):
+                index, due = await queue.get()
+                if due is None:
+                    ended += 1
+                    await tasks[index]  # an error of the engine is one of the request
+                yield index, due
+        finally:  # the client may have left: the engine must know before this request is over
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _role_event(self, index: int) -> bytes:
+        delta = {"role": "assistant", "content": ""}
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+        ids = self.prompts[0] if self.body.return_token_ids else None
+        return self._event([choice], usage=self._usage_at(0), prompt_token_ids=ids, prompt_text=None)
+
+    def _token_event(self, index: int, token: int, at: int) -> bytes:
+        """Return the event of the ``at``-th token of a sequence, counted from one."""
+        text = self.tokenizer.id_to_token(token) or ""
+        sequence = self._sequences[index]
+        last = at == sequence.max_tokens
+        if at == 1 and self.body.echo and not self.body.chat:
+            text = self.tokenizer.decode(list(sequence.ids)) + text
+        if self._plain and not last:
+            before, after = self._ready[index]
+            return before + json.dumps(text).encode() + after
+        choice = self._delta(index, text)
         if self.body.return_token_ids:
             choice["token_ids"] = [token]
-        every = self.body.stream_options.continuous_usage_stats or self.faults.usage_every_chunk
-        return self._event([choice], self._usage(details=False) if every else None)
+            if at == 1 and not self.body.chat:
+                choice["prompt_token_ids"] = sequence.ids
+        if not last:
+            return self._event([choice], usage=self._usage_at(at))
+        choice.update(finish_reason="length", stop_reason=None)
+        signed = {} if self.body.stream_options.include_usage else _SIGNATURE  # it goes into the last event
+        return self._event([choice], usage=self._usage_at(at), **signed)
 
-    def _event(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+    @cached_property
+    def _ready(self) -> list[tuple[bytes, bytes]]:
+        """Each sequence's plain event, up to its text and from there on."""
+        made = []
+        for index in range(len(self._sequences)):
+            before, _, after = self._event([self._delta(index, _HOLE)]).partition(json.dumps(_HOLE).encode())
+            made.append((before, after))
+        return made
+
+    def _delta(self, index: int, text: str) -> dict[str, Any]:
+        if self.body.chat:
+            said: dict[str, Any] = {"delta": {"content": text}}
+            return {"index": index, **said, "logprobs": None, "finish_reason": None, "token_ids": None}
+        said = {"text": text, "logprobs": None, "finish_reason": None, "stop_reason": None}
+        return {"index": index, **said, "prompt_token_ids": None, "token_ids": None}
+
+    def _event(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None, **more: Any) -> bytes:
         kind = "chat.completion.chunk" if self.body.chat else "text_completion"
-        chunk = {**self._head, "object": kind, "choices": choices}
-        return _sse(chunk if usage is None else {**chunk, "usage": usage})
-
-    @staticmethod
-    def _delta(index: int, delta: dict[str, Any]) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+        told = {} if usage is None else {"usage": usage}
+        return _sse({**self._head, "object": kind, "choices": choices, **told, **more})
 
     def _choice(self, index: int, sequence: Generation) -> dict[str, Any]:
         text = "".join(self.tokenizer.id_to_token(token) or "" for token in sequence.output)
+        ids = self.body.return_token_ids
+        end = {
+            "logprobs": None,
+            "finish_reason": "length",
+            "stop_reason": None,
+            "token_ids": sequence.output if ids else None,
+            "routed_experts": None,
+        }
         if self.body.chat:
-            said: dict[str, Any] = {"message": {"role": "assistant", "content": text}}
-        else:
-            said = {"text": (self.tokenizer.decode(list(sequence.ids)) if self.body.echo else "") + text}
-        if self.body.return_token_ids:
-            said["token_ids"] = sequence.output
-        return {"index": index, **said, "logprobs": None, "finish_reason": "length"}
+            return {"index": index, "message": {"role": "assistant", "content": text, **_MESSAGE_NULLS}, **end}
+        text = (self.tokenizer.decode(list(sequence.ids)) if self.body.echo else "") + text
+        prompt = {"prompt_logprobs": None, "prompt_token_ids": sequence.ids if ids else None}
+        return {"index": index, "text": text, **end, **prompt}
 
-    def _usage(self, *, details: bool = True) -> dict[str, Any]:
-        prompt = sum(map(len, self.prompts)) + self.faults.tokens_off
+    @property
+    def _prompt_tokens(self) -> int:
+        return sum(map(len, self.prompts)) + self.faults.tokens_off
+
+    def _usage_at(self, completion: int) -> dict[str, Any] | None:
+        """Return the usage inside a chunk, for a client that wants it in every one; details come at the end."""
+        if not self._every:
+            return None
+        prompt = self._prompt_tokens
+        counted = {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
+        return {**counted, "completion_tokens_details": None}
+
+    def _usage(self) -> dict[str, Any]:
+        prompt = self._prompt_tokens
         completion = sum(len(sequence.output) for sequence in self._sequences)
-        usage = {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
-        if not details:
-            return usage
-        if not self.details or self.faults.no_cached_tokens:
-            return {**usage, "prompt_tokens_details": None}
-        last = self._sequences[-1]  # of several prompts only the last one's cached tokens are told (vLLM 0.32)
-        created = last.created if self.body.chat else None
-        return {**usage, "prompt_tokens_details": {"cached_tokens": last.hit, "created_cache_tokens": created}}
+        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + completion}
+        usage["completion_tokens"] = completion
+        details: dict[str, int | None] | None = None
+        if self.details and not self.faults.no_cached_tokens:
+            last = self._sequences[-1]  # of several prompts only the last one's cached tokens are told (vLLM 0.32)
+            created = last.created if self.body.chat else None
+            details = {"cached_tokens": last.hit, "created_cache_tokens": created, "multimodal_tokens": None}
+        if not self.body.stream:
+            return {**usage, "prompt_tokens_details": details, "completion_tokens_details": None}
+        if details is not None:  # streams leave out what is null
+            usage["prompt_tokens_details"] = {name: value for name, value in details.items() if value is not None}
+        return usage
 
 
 def _sse(content: dict[str, Any]) -> bytes:

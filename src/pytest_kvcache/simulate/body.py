@@ -9,7 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
 class BodyError(Exception):
-    """The request is refused with status 400; the text is the server's message."""
+    """The request is refused with status 400; the text is the server's message.
+
+    Attributes:
+        param: the field at fault, None when it is the body as a whole.
+    """
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class _StreamOptions(BaseModel):
@@ -62,34 +70,50 @@ class Generate(BaseModel):
             return [given]
         if isinstance(given, list) and given:
             return [self._one(item) for item in given]
-        raise BodyError("prompt must be provided and must not be empty")
+        raise BodyError("prompt must be provided and must not be empty", "prompt")
 
     @staticmethod
     def _one(item: Any) -> str | list[int]:
         if isinstance(item, str) or (isinstance(item, list) and all(_is_id(number) for number in item)):
             return item
-        raise BodyError(f"prompt: expected text or token ids, got {type(item).__name__}")
+        raise BodyError(f"prompt: expected text or token ids, got {type(item).__name__}", "prompt")
 
 
 def parse_generate(text: str, *, chat: bool) -> Generate:
-    """Return a checked body.
+    """Return a checked body. A field that is null counts as left out, as with real engines.
 
     Raises:
         BodyError: not JSON, or a field with a wrong value.
     """
+    given = {name: value for name, value in parse_object(text).items() if value is not None}
     try:
-        data = json.loads(text)
-        body = Generate.model_validate({**data, "chat": chat})
-    except (ValueError, TypeError) as error:
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            raise BodyError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        raise BodyError(f"the body is not a JSON object ({error})") from None
+        body = Generate.model_validate({**given, "chat": chat})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BodyError(f"{where}: {first['msg']}", where) from None
     if chat and not body.messages:
-        raise BodyError("messages must not be empty")
+        raise BodyError("messages must not be empty", "messages")
     if body.output_len < 1:
-        raise BodyError(f"max_tokens must be at least 1, got {body.output_len}")
+        raise BodyError(f"max_tokens must be at least 1, got {body.output_len}", "max_tokens")
+    if given.get("stream_options") and not body.stream:
+        raise BodyError("stream_options need stream=true", "stream_options")
     return body
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in ``text``; nothing at all is an empty one.
+
+    Raises:
+        BodyError: it is not a JSON object.
+    """
+    try:
+        content = json.loads(text or "{}")
+    except ValueError as error:
+        raise BodyError(f"the body is not JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise BodyError(f"expected a JSON object, got {type(content).__name__}")
+    return content
 
 
 def render_chat(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:

@@ -24,7 +24,7 @@ class Faults(BaseModel):
         status: generation requests are refused with this status.
         retry_after: seconds in the ``Retry-After`` header of refused requests.
         every: only every Nth generation request is refused or cut.
-        cut_stream: the connection is dropped after N content chunks.
+        cut_stream: the connection is dropped after N content chunks, before a finish reason.
         error_in_stream: an error object takes the place of the first content chunk of a 200 stream.
         no_cached_tokens: ``usage`` comes without details, as from a server that does not report them.
         no_done: streams end without ``[DONE]``.
@@ -32,6 +32,7 @@ class Faults(BaseModel):
         foreign: every request counts this many further query tokens, as another client's traffic would.
         restart_after: after N generation requests the engine restarts: counters at zero, cache empty.
         stuck_running: the running gauge never falls to zero.
+        late_counters: what a generation request counted appears on the metrics page this many seconds after its end.
         tokens_off: the server counts this many tokens more than the prompt has, as with another tokenizer.
     """
 
@@ -44,7 +45,7 @@ class Faults(BaseModel):
     status: int | None = None
     retry_after: float | None = None
     every: int = Field(default=1, ge=1)
-    cut_stream: int | None = None
+    cut_stream: int | None = Field(default=None, ge=0)
     error_in_stream: bool = False
     no_cached_tokens: bool = False
     no_done: bool = False
@@ -52,6 +53,7 @@ class Faults(BaseModel):
     foreign: int = 0
     restart_after: int | None = None
     stuck_running: bool = False
+    late_counters: float = Field(default=0.0, ge=0.0)
     tokens_off: int = 0
 
 

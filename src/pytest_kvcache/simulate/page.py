@@ -30,7 +30,9 @@ def render(engine: Engine, counts: Counts, model: str, prefix: str, faults: Faul
         full = prefix + name
         if full == faults.metrics_drop:
             continue
-        family = full.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") if kind == "histogram" else full
+        family = (
+            full.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") if kind == "histogram" else full
+        )
         group = groups.setdefault(family, [f"# HELP {family} Simulated engine.", f"# TYPE {family} {kind}"])
         shown = _labels(more if name == "cache_config_info" else {**labels, **more})
         group.append(f"{full}{shown} {'NaN' if full == faults.metrics_nan else float(value)}")

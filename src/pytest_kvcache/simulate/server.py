@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from aiohttp import web
 
+from ..errors import ConfigurationError
 from ..workloads import builtin
 from .answer import Answerer
-from .body import BodyError, Generate, parse_generate, render_chat
+from .body import BodyError, Generate, parse_generate, parse_object, render_chat
+from .counts import LateCounts
 from .engine import Engine, EngineConfig
 from .faults import Faults, checked_faults
 from .page import render
@@ -34,6 +35,7 @@ class SimServer:
         dev_mode: False hides the reset route, as a production server does.
         api_key: required as a bearer token; None: open.
         faults: in force now.
+        served: generation requests since the start or the last change of faults.
     """
 
     config: EngineConfig
@@ -49,10 +51,11 @@ class SimServer:
         self.tokenizer = builtin.load()
         numbers = (self.tokenizer.token_to_id(f" {word}") for word in builtin.common_words())
         self.engine = Engine(self.config, [number for number in numbers if number is not None])
+        self._late = LateCounts(self.engine.counts)
 
     def application(self) -> web.Application:
         """Return the routes."""
-        app = web.Application(client_max_size=1 << 28, middlewares=[self._authorise])
+        app = web.Application(client_max_size=1 << 28, middlewares=[self._guard])
         app.add_routes(
             [
                 web.get("/health", self._health),
@@ -83,24 +86,24 @@ class SimServer:
         refused = self._refusal()
         if refused is not None:
             return refused
-        try:
-            body = parse_generate(await request.text(), chat=chat)
-            if body.model not in (None, self.model):
-                return _error(
-                    404, f"The model `{body.model}` does not exist. Served is: {self.model}.", "NotFoundError"
-                )
-            prompts = [self._encode(prompt) for prompt in body.prompts()]
-            self._check(body, prompts)
-        except BodyError as error:
-            return _error(400, str(error), "BadRequestError")
+        body = parse_generate(await request.text(), chat=chat)
+        if body.model not in (None, self.model):
+            message = f"The model `{body.model}` does not exist; served is {self.model}"
+            return _error(404, message, "NotFoundError", "model")
+        prompts = [self._encode(prompt) for prompt in body.prompts()]
+        self._check(body, prompts)
         if self.faults.restart_after is not None and self.served > self.faults.restart_after:
-            self.engine.restart()
+            self._begin_anew()
             self.faults = self.faults.model_copy(update={"restart_after": None})
         self.engine.counts.queries += self.faults.foreign
         answerer = Answerer(self.engine, self.tokenizer, self.model, body, prompts, self.details, self._faults_now())
-        if not body.stream:
+        try:
+            if body.stream:
+                return await self._stream(request, answerer)
             return web.json_response(await answerer.whole())
-        return await self._stream(request, answerer)
+        finally:
+            if self.faults.late_counters:
+                self._late.note(time.monotonic(), self.engine.counts)
 
     async def _stream(self, request: web.Request, answerer: Answerer) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
@@ -121,7 +124,7 @@ class SimServer:
             return None
         wait = self.faults.retry_after
         headers = {} if wait is None else {"Retry-After": f"{wait:g}"}
-        return _error(status, "planted fault: try again later", "ServiceError", headers)
+        return _error(status, "planted fault: try again later", "ServiceError", headers=headers)
 
     def _faults_now(self) -> Faults:
         if self.faults.cut_stream is not None and self.served % self.faults.every:
@@ -135,14 +138,15 @@ class SimServer:
         limit = self.config.max_model_len
         for ids in prompts:
             if not ids:
-                raise BodyError("the prompt must not be empty")
+                raise BodyError("the prompt must not be empty", "prompt")
             if len(ids) + body.output_len > limit:
                 raise BodyError(
                     f"This model's maximum context length is {limit} tokens. However, your request has {len(ids)} input"
-                    f" and {body.output_len} output tokens"
+                    f" and {body.output_len} output tokens",
+                    "input_tokens",
                 )
         if body.n > 1 and not body.temperature:
-            raise BodyError("n must be 1 when using greedy sampling")
+            raise BodyError("n must be 1 when using greedy sampling", "n")
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
@@ -157,27 +161,40 @@ class SimServer:
         return web.json_response({"version": f"sim-{number}"})
 
     async def _models(self, _: web.Request) -> web.Response:
-        entry = {"id": self.model, "object": "model", "owned_by": "sim", "max_model_len": self.config.max_model_len}
+        entry = {
+            "id": self.model,
+            "object": "model",
+            "created": int(self.engine.started),
+            "owned_by": "sim",
+            "root": self.model,
+            "parent": None,
+            "max_model_len": self.config.max_model_len,
+        }
         return web.json_response({"object": "list", "data": [entry]})
 
     async def _metrics(self, _: web.Request) -> web.Response:
         if self.faults.metrics_status is not None:
             return _error(self.faults.metrics_status, "planted fault", "MetricsError")
-        text = render(self.engine, self.model, self.metric_prefix, self.faults)
-        kind = "text/html" if self.faults.metrics_body == "html" else "text/plain"
-        return web.Response(text=text, content_type=kind)
+        delay = self.faults.late_counters
+        counts = self._late.at(time.monotonic() - delay) if delay else self.engine.counts
+        text = render(self.engine, counts, self.model, self.metric_prefix, self.faults)
+        kind = "text/html" if self.faults.metrics_body == "html" else "text/plain; version=1.0.0"
+        return web.Response(body=text.encode(), headers={"Content-Type": f"{kind}; charset=utf-8"})
 
     async def _tokenize(self, request: web.Request) -> web.Response:
-        body = await _json(request)
+        body = parse_object(await request.text())
         prompt = body.get("prompt")
         if prompt is None:
             prompt = render_chat(body.get("messages") or [], body.get("tools"))
-        ids = self.tokenizer.encode(str(prompt)).ids
-        return web.json_response({"count": len(ids), "max_model_len": self.config.max_model_len, "tokens": ids})
+        encoded = self.tokenizer.encode(str(prompt))
+        told = {"count": len(encoded.ids), "max_model_len": self.config.max_model_len, "tokens": encoded.ids}
+        return web.json_response({**told, "token_strs": encoded.tokens if body.get("return_token_strs") else None})
 
     async def _detokenize(self, request: web.Request) -> web.Response:
-        body = await _json(request)
-        return web.json_response({"prompt": self.tokenizer.decode(body.get("tokens") or [])})
+        tokens = parse_object(await request.text()).get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(token, int) and token >= 0 for token in tokens):
+            raise BodyError("tokens: expected a list of token ids", "tokens")
+        return web.json_response({"prompt": self.tokenizer.decode(tokens)})
 
     async def _reset(self, _: web.Request) -> web.Response:
         if not self.dev_mode:
@@ -185,24 +202,30 @@ class SimServer:
         return web.json_response({"success": self.engine.reset()})
 
     async def _set_faults(self, request: web.Request) -> web.Response:
-        self.faults = checked_faults(await _json(request))
+        self.faults = checked_faults(parse_object(await request.text()))
         self.served = 0
+        self._late = LateCounts(self.engine.counts)
         return web.json_response(self.faults.model_dump())
 
     async def _restart(self, _: web.Request) -> web.Response:
-        self.engine.restart()
+        self._begin_anew()
         return web.json_response({})
 
-    @property
-    def _authorise(self) -> Any:
-        @web.middleware
-        async def authorise(request: web.Request, handler: Handler) -> web.StreamResponse:
-            wanted = self.api_key
-            if wanted is not None and request.headers.get("Authorization") != f"Bearer {wanted}":
-                return _error(401, "Unauthorized", "AuthenticationError")
-            return await handler(request)
+    def _begin_anew(self) -> None:
+        self.engine.restart()
+        self._late = LateCounts(self.engine.counts)
 
-        return authorise
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        wanted = self.api_key
+        if wanted is not None and request.headers.get("Authorization") != f"Bearer {wanted}":
+            return _error(401, "Unauthorized", "AuthenticationError")
+        try:
+            return await handler(request)
+        except BodyError as error:
+            return _error(400, str(error), "BadRequestError", error.param)
+        except ConfigurationError as error:
+            return _error(400, str(error), "BadRequestError")
 
 
 async def serve(server: SimServer, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -226,14 +249,8 @@ async def serve(server: SimServer, host: str, port: int, ready: Callable[[str], 
         await stop.wait()
 
 
-async def _json(request: web.Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.text() or "{}")
-    except ValueError:
-        raise web.HTTPBadRequest(text="not JSON") from None
-    return body if isinstance(body, dict) else {}
-
-
-def _error(status: int, message: str, kind: str, headers: dict[str, str] | None = None) -> web.Response:
-    body = {"error": {"message": message, "type": kind, "param": None, "code": status}}
+def _error(
+    status: int, message: str, kind: str, param: str | None = None, headers: dict[str, str] | None = None
+) -> web.Response:
+    body = {"error": {"message": message, "type": kind, "param": param, "code": status}}
     return web.json_response(body, status=status, headers=headers)
