@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # The recording's short names for counters, as (sample without prefix, labels that must be there).
@@ -29,31 +30,66 @@ COUNTERS = {
 class Wire:
     """One server."""
 
-    def __init__(self, url: str, prefix: str = "sim:", model: str = "tiny") -> None:
+    def __init__(self, url: str, prefix: str = "sim:", model: str = "tiny", key: str | None = None) -> None:
         self.url, self.prefix, self.model = url, prefix, model
+        self.more = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.headers: dict[str, str] = {}
 
-    def post(self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> tuple[int, Any]:
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), sent)
+    def send(self, method: str, path: str, content: bytes | None = None) -> tuple[int, str]:
+        """Return status and text; the headers stay in ``self.headers``."""
+        sent = {"Content-Type": "application/json", **self.more}
+        request = urllib.request.Request(self.url + path, content, sent, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as reply:
-                return reply.status, json.loads(reply.read() or b"null")
+                self.headers = dict(reply.headers)
+                return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null")
+            self.headers = dict(error.headers)
+            return error.code, error.read().decode()
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self.send("GET", path)
+
+    def raw(self, path: str, body: dict[str, Any]) -> int:
+        return self.send("POST", path, json.dumps(body).encode())[0]
+
+    def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        status, text = self.send("POST", path, json.dumps(body).encode())
+        return status, json.loads(text or "null")
+
+    def put(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        status, text = self.send("PUT", path, json.dumps(body).encode())
+        return status, json.loads(text)
+
+    def stream(self, path: str, **body: Any) -> str:
+        status, text = self.send("POST", path, json.dumps({"model": self.model, "stream": True, **body}).encode())
+        assert status == 200, text
+        return text
 
     def complete(self, prompt: Any, max_tokens: int = 1, **more: Any) -> tuple[int, Any]:
         body = {"model": self.model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, **more}
         return self.post("/v1/completions", body)
 
     def counters(self) -> dict[str, float]:
-        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as reply:
-            lines = reply.read().decode().splitlines()
+        lines = self.get("/metrics")[1].splitlines()
         found = dict.fromkeys(COUNTERS, 0.0)
         for line in lines:
             for key, (name, label) in COUNTERS.items():
                 if line.startswith(f"{self.prefix}{name}{{") and label in line:
                     found[key] += float(line.rsplit(" ", 1)[1])
         return found
+
+    def sample(self, name: str) -> float:
+        """The sum of a sample over its series."""
+        start = f"{self.prefix}{name}{{"
+        return sum(float(line.split()[-1]) for line in self.get("/metrics")[1].splitlines() if line.startswith(start))
+
+    @staticmethod
+    def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds:g} s"
+            time.sleep(0.005)
 
     def moved(self, before: dict[str, float]) -> dict[str, float]:
         """What grew since ``before``, in the form of the recording: counters that stood still are left out."""

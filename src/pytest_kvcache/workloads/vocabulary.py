@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,7 @@ from ..protocols import Tokenizer
 _TABLE = 1 << 16  # two random bytes pick an entry
 _FEW = 64  # candidates for the general search, which looks at every pair
 _FEWEST = 2  # digits need two values
+_ROUNDS = 8  # of dropping what breaks, before giving up
 
 
 @dataclass(frozen=True)
@@ -118,80 +119,86 @@ _PROVEN: WeakKeyDictionary[Tokenizer, Vocabulary] = WeakKeyDictionary()
 
 
 def _closed(tokenizer: Tokenizer, candidates: Sequence[str], *, drop_space: bool) -> Vocabulary | None:
-    if len(candidates) < _FEWEST:
-        return None
-    cut = 1 if drop_space else 0
-    lead, trail = _specials(tokenizer, candidates[0][cut:], (candidates[0] * 2)[cut:])
-    around = len(lead) + len(trail)
-    encoded = tokenizer.encode([piece[cut:] for piece in candidates])
-    known = {
-        piece: ids[len(lead)]
-        for piece, ids in zip(candidates, encoded, strict=True)
-        if len(ids) == around + 1 and tuple(ids[: len(lead)]) == lead
-    }
-    for seed in range(8):  # until a sample with new neighbours drops nothing
-        kept = _survivors(tokenizer, known, lead, trail, cut, seed)
-        if len(kept) == len(known) and seed:
-            return Vocabulary(tuple(known), tuple(known.values()), lead, trail, drop_space)
-        known = kept
+    """Return the candidates that stay themselves beside changing neighbours, None when fewer than two do."""
+    asked = _Asked.of(tokenizer, candidates, cut=1 if drop_space else 0)
+    known = asked.single(candidates)
+    for seed in range(_ROUNDS):
         if len(known) < _FEWEST:
             return None
+        kept = asked.survivors(known, seed)
+        if len(kept) == len(known) and seed:  # a sample with new neighbours dropped nothing
+            return Vocabulary(tuple(known), tuple(known.values()), asked.lead, asked.trail, drop_space)
+        known = kept
     return None  # words kept breaking: nothing is proven
-
-
-def _survivors(
-    tokenizer: Tokenizer, known: dict[str, int], lead: tuple[int, ...], trail: tuple[int, ...], cut: int, seed: int
-) -> dict[str, int]:
-    """Return the pieces that come back as themselves between neighbours of this round."""
-    order = list(known)
-    random.Random(seed).shuffle(order)
-    groups = [order[start : start + 8] for start in range(0, len(order), 8)]
-    broken: set[str] = set()
-    suspects = [g for g, ok in zip(groups, _exact(tokenizer, groups, known, lead, trail, cut), strict=True) if not ok]
-    for group in suspects:
-        pairs = list(pairwise(group))
-        verdicts = zip(pairs, _exact(tokenizer, pairs, known, lead, trail, cut), strict=True)
-        guilty = {piece for pair, ok in verdicts if not ok for piece in pair}
-        broken |= guilty or set(group)  # it may take more than two to break
-    return {piece: number for piece, number in known.items() if piece not in broken}
-
-
-def _exact(
-    tokenizer: Tokenizer,
-    groups: Sequence[Sequence[str]],
-    known: dict[str, int],
-    lead: tuple[int, ...],
-    trail: tuple[int, ...],
-    cut: int,
-) -> list[bool]:
-    encoded = tokenizer.encode(["".join(group)[cut:] for group in groups])
-    return [
-        ids == [*lead, *(known[piece] for piece in group), *trail] for group, ids in zip(groups, encoded, strict=True)
-    ]
 
 
 def _pairwise(tokenizer: Tokenizer, pieces: Sequence[str]) -> Vocabulary | None:
     """Return pieces of which every ordered pair stays itself, added greedily in the order of their ids."""
     distinct = list(dict.fromkeys(pieces))[:_FEW]
-    if len(distinct) < _FEWEST:
-        return None
-    lead, trail = _specials(tokenizer, distinct[0], distinct[0] * 2)
-    around = len(lead) + len(trail)
-    encoded = tokenizer.encode(distinct)
-    single = {p: ids[len(lead)] for p, ids in zip(distinct, encoded, strict=True) if len(ids) == around + 1}
+    asked = _Asked.of(tokenizer, distinct)
     kept: dict[str, int] = {}
-    for piece, number in single.items():
+    for piece, number in asked.single(distinct).items():
         trial = {**kept, piece: number}
-        pairs = [(a, b) for a in trial for b in trial if piece in (a, b)]
-        if all(_exact(tokenizer, pairs, trial, lead, trail, 0)):
+        if all(asked.exact([(a, b) for a in trial for b in trial if piece in (a, b)], trial)):
             kept = trial
     if len(kept) < _FEWEST:
         return None
-    found = Vocabulary(tuple(kept), tuple(kept.values()), lead, trail)
-    sample = found.draw("closure", 2048)
-    if tokenizer.encode([found.text(sample)])[0] != [*lead, *found.encode(sample), *trail]:
-        return None
-    return found
+    found = Vocabulary(tuple(kept), tuple(kept.values()), asked.lead, asked.trail)
+    sample = [found.texts[number] for number in found.draw("closure", 2048)]
+    return found if all(asked.exact([sample], kept)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A tokenizer that is asked about joined pieces.
+
+    Attributes:
+        tokenizer: asked.
+        lead / trail: special tokens around every text.
+        cut: characters taken off the start of a text: the space that the tokenizer adds itself.
+    """
+
+    tokenizer: Tokenizer
+    lead: tuple[int, ...]
+    trail: tuple[int, ...]
+    cut: int
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, pieces: Sequence[str], cut: int = 0) -> _Asked:
+        lead, trail = _specials(tokenizer, pieces[0][cut:], (pieces[0] * 2)[cut:]) if pieces else ((), ())
+        return cls(tokenizer, lead, trail, cut)
+
+    def single(self, pieces: Sequence[str]) -> dict[str, int]:
+        """Return the pieces that are one token alone, with its id."""
+        encoded = self.tokenizer.encode([piece[self.cut :] for piece in pieces])
+        start, around = len(self.lead), len(self.lead) + len(self.trail)
+        return {
+            piece: ids[start]
+            for piece, ids in zip(pieces, encoded, strict=True)
+            if len(ids) == around + 1 and tuple(ids[:start]) == self.lead
+        }
+
+    def exact(self, groups: Sequence[Sequence[str]], known: Mapping[str, int]) -> list[bool]:
+        """Tell of each group whether its joined text encodes to the ids of its pieces."""
+        encoded = self.tokenizer.encode(["".join(group)[self.cut :] for group in groups])
+        return [
+            ids == [*self.lead, *(known[piece] for piece in group), *self.trail]
+            for group, ids in zip(groups, encoded, strict=True)
+        ]
+
+    def survivors(self, known: Mapping[str, int], seed: int) -> dict[str, int]:
+        """Return the pieces that come back as themselves between the neighbours that ``seed`` gives them."""
+        order = list(known)
+        random.Random(seed).shuffle(order)
+        groups = [order[start : start + 8] for start in range(0, len(order), 8)]
+        broken: set[str] = set()
+        for group in (group for group, ok in zip(groups, self.exact(groups, known), strict=True) if not ok):
+            pairs = list(pairwise(group))
+            guilty = {
+                piece for pair, ok in zip(pairs, self.exact(pairs, known), strict=True) if not ok for piece in pair
+            }
+            broken |= guilty or set(group)  # it may take more than two to break
+        return {piece: number for piece, number in known.items() if piece not in broken}
 
 
 def _specials(tokenizer: Tokenizer, one: str, two: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,0 +1,154 @@
+"""Faults on demand: each does what its line in ``faults.py`` says, and nothing once it is taken back."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from .wire import Wire, cached
+
+pytestmark = pytest.mark.usefixtures("server")
+
+
+@pytest.fixture(scope="module")
+def shared(start_module_sim: Callable[..., str]) -> Wire:
+    return Wire(start_module_sim(), model="sim")
+
+
+@pytest.fixture
+def server(shared: Wire) -> Iterator[Wire]:
+    """One engine for all tests here; every test ends without faults."""
+    yield shared
+    assert shared.put("/faults", {})[0] == 200
+    shared.post("/restart", {})
+
+
+def plant(server: Wire, **faults: Any) -> None:
+    status, now = server.put("/faults", faults)
+    assert status == 200
+    assert {name: now[name] for name in faults} == faults
+
+
+def pieces(server: Wire, max_tokens: int = 4, **more: Any) -> list[str]:
+    """The data of a stream's events, as far as they came."""
+    text = server.stream("/v1/completions", prompt=[1, 2, 3], max_tokens=max_tokens, **more)
+    return [piece.removeprefix("data: ") for piece in text.split("\n\n") if piece]
+
+
+def test_every_nth_request_is_refused(server: Wire) -> None:
+    plant(server, status=429, retry_after=2.5, every=3)
+    assert [server.complete([1])[0] for _ in range(6)] == [200, 200, 429, 200, 200, 429]
+    status, headers = server.raw("/v1/completions", {"prompt": [1]}), server.headers
+    assert (status, headers.get("Retry-After")) == (200, None)
+    plant(server, status=503, retry_after=2.5)
+    assert server.raw("/v1/completions", {"prompt": [1]}) == 503
+    assert server.headers["Retry-After"] == "2.5"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_a_cut_stream_ends_after_so_many_chunks(server: Wire, cut: int) -> None:
+    plant(server, cut_stream=cut)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)) as caught:
+        pieces(server)
+    got = getattr(caught.value, "partial", b"").decode()
+    assert got.count("data: ") <= cut
+    assert '"finish_reason":"length"' not in got
+    plant(server)
+    assert len(pieces(server)) == 5
+
+
+def test_an_error_inside_a_stream(server: Wire) -> None:
+    plant(server, error_in_stream=True)
+    (only,) = pieces(server)
+    assert "message" in json.loads(only)["error"]
+
+
+def test_streams_without_done_and_with_usage_everywhere(server: Wire) -> None:
+    plant(server, no_done=True, usage_every_chunk=True)
+    seen = [json.loads(piece) for piece in pieces(server, stream_options={"include_usage": True})]
+    assert [event["usage"]["completion_tokens"] for event in seen] == [1, 2, 3, 4, 4]
+    assert ["prompt_tokens_details" in event["usage"] for event in seen] == [False] * 4 + [True]
+
+
+def test_cached_tokens_absent(server: Wire) -> None:
+    plant(server, no_cached_tokens=True)
+    assert cached(server.complete([1, 2])[1]) is None
+    plant(server)
+    assert cached(server.complete([1, 2])[1]) == 0
+
+
+def test_traffic_of_others_is_in_the_counters_and_in_no_usage(server: Wire) -> None:
+    plant(server, foreign=1000)
+    before = server.counters()
+    assert server.complete([1, 2, 3])[1]["usage"]["prompt_tokens"] == 3
+    assert server.moved(before)["q"] == 1003
+
+
+def test_counters_that_come_late(server: Wire) -> None:
+    server.complete([1, 2, 3])
+    plant(server, late_counters=3600)
+    before = server.counters()
+    assert before["q"] == 3
+    server.complete([4, 5, 6])
+    assert server.moved(before) == {}
+    plant(server, late_counters=0.001)
+    server.complete([7, 8, 9])
+    server.wait_until(lambda: server.counters()["q"] == 9)
+
+
+def test_a_restart_in_the_middle(server: Wire) -> None:
+    prompt = list(range(33))
+    plant(server, restart_after=2)
+    assert [cached(server.complete(prompt)[1]) for _ in range(4)] == [0, 32, 0, 32]
+    assert server.counters()["q"] == 66
+
+
+def test_stuck_running(server: Wire) -> None:
+    plant(server, stuck_running=True)
+    assert server.sample("num_requests_running") == 1
+    plant(server)
+    assert server.sample("num_requests_running") == 0
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_metrics_page_with_a_status(server: Wire, status: int) -> None:
+    plant(server, metrics_status=status)
+    assert server.get("/metrics")[0] == status
+
+
+def test_metrics_page_damaged(server: Wire) -> None:
+    plant(server, metrics_body="html")
+    assert "<html>" in server.get("/metrics")[1]
+    assert server.headers["Content-Type"].startswith("text/html")
+    plant(server, metrics_body="empty")
+    assert server.get("/metrics") == (200, "")
+    plant(server, metrics_body="truncated")
+    assert server.get("/metrics")[1].splitlines()[-1].startswith("sim:prefix_cache_hits_total{")
+    assert not server.get("/metrics")[1].endswith("\n")
+
+
+def test_samples_that_are_gone_or_no_number(server: Wire) -> None:
+    plant(server, metrics_drop="sim:prefix_cache_hits_total", metrics_nan="sim:prefix_cache_queries_total")
+    page = server.get("/metrics")[1]
+    assert "sim:prefix_cache_hits_total{" not in page
+    assert [line.split()[-1] for line in page.splitlines() if line.startswith("sim:prefix_cache_queries_total{")] == [
+        "NaN"
+    ]
+
+
+def test_tokens_counted_by_another_tokenizer(server: Wire) -> None:
+    plant(server, tokens_off=5)
+    assert server.complete([1, 2, 3])[1]["usage"]["prompt_tokens"] == 8
+
+
+@pytest.mark.parametrize("wrong", [{"nope": 1}, {"every": 0}, {"metrics_body": "odd"}, {"late_counters": -1}])
+def test_a_wrong_fault_is_a_400_that_names_it_and_changes_nothing(server: Wire, wrong: dict[str, Any]) -> None:
+    plant(server, status=418)
+    status, reply = server.put("/faults", wrong)
+    assert status == 400
+    assert next(iter(wrong)) in reply["error"]["message"]
+    assert server.complete([1])[0] == 418
