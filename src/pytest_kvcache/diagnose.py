@@ -70,9 +70,8 @@ def prefill_problem(exchanges: Sequence[Exchange]) -> Finding | None:
 
 def _doubts_of_counters(m: Measurement) -> Iterator[Finding]:
     if m.facts.caching is False:
-        yield Finding(
-            "KV107", "the server says that its prefix cache is off", "switch it on: there is nothing to measure"
-        )
+        how = f" ({m.facts.caching_flag})" if m.facts.caching_flag else ""
+        yield Finding("KV107", "the server says that its prefix cache is off", f"switch it on{how}")
     if not m.own_traffic:
         yield Finding(
             "KV304", "the traffic was not sent by this package, so foreign traffic in it cannot be told apart"

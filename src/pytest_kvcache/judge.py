@@ -139,8 +139,8 @@ def _request_rate(measurements: Sequence[Measurement]) -> Rate | Finding:
 
 
 def _usage_advice(m: Measurement) -> str:
-    flag = {"vllm": "--enable-prompt-tokens-details", "sim": "no --no-prompt-tokens-details"}.get(m.facts.engine)
-    return f"the server needs {flag}" if flag else "the server must report usage.prompt_tokens_details.cached_tokens"
+    flag = m.facts.usage_flag or "an option that reports usage.prompt_tokens_details.cached_tokens"
+    return f"the server needs {flag}"
 
 
 def _lost_counters(m: Measurement) -> str:

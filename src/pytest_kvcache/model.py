@@ -118,6 +118,8 @@ class ServerFacts:
         caching: False when the server says that its prefix cache is off; None when it does not tell.
         max_model_len: longest prompt plus output in tokens; None when unknown.
         simulated: True for the built-in engine, so that no report mistakes it for a real one.
+        usage_flag / caching_flag: what the operator must set for ``cached_tokens`` to be reported, for the cache to
+            work; for advice.
     """
 
     engine: str
@@ -128,6 +130,8 @@ class ServerFacts:
     caching: bool | None = None
     max_model_len: int | None = None
     simulated: bool = False
+    usage_flag: str = ""
+    caching_flag: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
     model, limit = _choose_model(client, await client.models())
     forced = _forced_profile(client)
     if forced is not None and not forced.variants:
-        return Target(forced, None, ServerFacts(forced.id, model, max_model_len=limit))
+        return Target(forced, None, _usage_facts(forced, model, limit))
     try:
         profile, page = await _read_page(client, forced)
         version = await _version(client, profile)
@@ -55,9 +55,9 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
     except (EndpointError, ProtocolError) as error:
         if counters:
             raise type(error)(f"{error}, or judge by usage alone: --kv-engine=usage") from None
-        facts = ServerFacts(USAGE, model, max_model_len=limit)
+        profile = builtin_profiles()[USAGE]
         finding = Finding("KV302", f"no counters: {error}", "the rate comes from usage alone")
-        return Target(builtin_profiles()[USAGE], None, facts, (finding,))
+        return Target(profile, None, _usage_facts(profile, model, limit), (finding,))
     facts = ServerFacts(
         engine=profile.id,
         model=model,
@@ -67,8 +67,14 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         caching=_caching(profile, page),
         max_model_len=limit,
         simulated=profile.simulated,
+        usage_flag=profile.usage_flag,
+        caching_flag=profile.caching_flag,
     )
     return Target(profile, variant, facts)
+
+
+def _usage_facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
+    return ServerFacts(profile.id, model, max_model_len=limit, usage_flag=profile.usage_flag)
 
 
 def _choose_model(client: Client, entries: list[dict[str, Any]]) -> tuple[str, int | None]:

@@ -5,9 +5,11 @@ The recording holds lengths, not prompts, so fresh prompts of the same lengths a
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import random
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,10 @@ import pytest
 
 from .wire import COUNTERS, Wire, cached
 
-RECORDED = json.loads((Path(__file__).parent.parent / "data/vllm-0.32.0/semantics_block128.json").read_text())
+DATA = Path(__file__).parent.parent / "data/vllm-0.32.0"
+RECORDED = json.loads((DATA / "semantics_block128.json").read_text())
+PARTS = json.loads((DATA / "samples_lists_aborts_block128.json").read_text())
+EVICTION = json.loads((DATA / "eviction_block32_blocks100.json").read_text())
 _seeds = itertools.count()
 
 
@@ -175,3 +180,83 @@ def test_reset_is_refused_while_anything_runs(start_sim: Callable[..., str]) -> 
     assert send(server, prompt)[1] == 592
     assert server.post("/reset_prefix_cache", {}) == (200, {"success": True})
     assert send(server, prompt)[1] == 0
+
+
+def test_three_samples_of_one_prompt(server: Wire) -> None:
+    prompt = fresh(600)
+    for record in PARTS["samples_and_lists"][:2]:
+        status, hit, length, moved = send(server, prompt, **record["asked"])
+        usage = record["usage"]
+        assert (status, length) == (record["status"], usage["prompt_tokens"])
+        assert hit == usage["prompt_tokens_details"]["cached_tokens"]
+        assert moved == record["delta"]
+
+
+def test_a_list_with_another_prompt_at_its_end(server: Wire) -> None:
+    record, prompt = PARTS["samples_and_lists"][2], fresh(600)
+    # 2000 tokens in all; whichever comes last has no hit
+    status, hit, length, moved = send(server, [prompt, prompt, prompt, fresh(200)])
+    assert (status, hit, length) == (record["status"], 0, record["usage"]["prompt_tokens"])
+    assert moved == record["delta"]
+
+
+def test_caching_off(start_sim: Callable[..., str]) -> None:
+    recorded = json.loads((DATA / "50_prefix_caching_off.json").read_text())
+    server = Wire(start_sim("--model=tiny", "--no-prefix-caching", "--no-dev-mode"))
+    prompt = fresh(600)
+    for usage, delta in (recorded["first"], recorded["second"]):
+        moved = {key: value for key, value in delta.items() if key in COUNTERS}
+        assert send(server, prompt) == (200, usage["prompt_tokens_details"]["cached_tokens"], 600, moved)
+    assert list(server.post("/reset_prefix_cache", {})) == recorded["reset_without_dev_mode"]
+    assert 'enable_prefix_caching="False"' in server.get("/metrics")[1]
+
+
+def test_eviction(start_sim: Callable[..., str]) -> None:
+    server = Wire(start_sim("--model=tiny", "--block-size=32", "--capacity-blocks=100"))
+    for row in EVICTION["eviction"]:
+        prompt = fresh(600)
+        server.complete(prompt)
+        for _ in range(row["others"]):
+            server.complete(fresh(600))
+        assert send(server, prompt)[3] == row["delta"]
+
+
+def leave(server: Wire, body: dict[str, Any], when: Callable[[http.client.HTTPConnection], object]) -> dict[str, float]:
+    """Send a request and close the connection when ``when`` returns; return what was counted."""
+    before = server.counters()
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
+    sent = json.dumps({"model": "tiny", **body})
+    connection.request("POST", "/v1/completions", sent, {"Content-Type": "application/json"})
+    when(connection)
+    if connection.sock is not None:
+        connection.sock.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    server.wait_until(lambda: server.sample("num_requests_running") == 0)
+    return server.moved(before)
+
+
+def test_a_client_that_leaves_while_it_is_answered(start_sim: Callable[..., str]) -> None:
+    server = Wire(start_sim("--model=tiny", "--block-size=128", "--decode-time=0.1"))
+    prompt = fresh(600)
+
+    def three_chunks(connection: http.client.HTTPConnection) -> None:
+        reply = connection.getresponse()
+        while (reply.readline().startswith(b"data: ")) and server.counters()["gen"] < 3:
+            reply.readline()
+
+    moved = leave(server, {"prompt": prompt, "max_tokens": 1000, "stream": True}, three_chunks)
+    recorded = dict(PARTS["aborts"]["stream, closed after 3 chunks"])
+    assert recorded.pop("gen") <= moved.pop("gen") < 1000  # when the engine notices is a matter of time
+    assert moved == recorded
+    assert send(server, prompt)[3] == PARTS["aborts"]["repeat of an aborted prompt"]
+
+
+def test_a_client_that_leaves_during_prefill(start_sim: Callable[..., str]) -> None:
+    server = Wire(start_sim("--model=tiny", "--prefill-rate=10"))  # 400 s, unless the client leaves
+
+    def looked_up(connection: http.client.HTTPConnection) -> None:
+        server.wait_until(lambda: server.counters()["q"] == 4000)
+
+    moved = leave(server, {"prompt": fresh(4000), "max_tokens": 1}, looked_up)
+    assert moved == PARTS["aborts"]["closed during prefill"]
+    assert server.complete(fresh(1))[0] == 200  # and the next prompt does not wait for a prefill that nobody wants

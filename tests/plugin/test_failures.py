@@ -95,7 +95,7 @@ def test_counters_absent(pytester: pytest.Pytester, run: Run, start_sim: Start, 
 
 def test_caching_is_off(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim("--no-prefix-caching")
-    line = "inconclusive: the server says that its prefix cache is off; switch it on: there is*[KV107]"
+    line = "inconclusive: the server says that its prefix cache is off; switch it on (start it without *) [KV107]"
     check(pytester, run, line, f"--kv-endpoint={url}")
 
 
@@ -119,7 +119,7 @@ def test_engine_that_never_rests(pytester: pytest.Pytester, run: Run, start_sim:
 
 def test_cached_tokens_absent(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim("--no-prompt-tokens-details")
-    line = "inconclusive: 8 of 8 replies do not report cached_tokens; the server * [KV111]"
+    line = "inconclusive: 8 of 8 replies do not report cached_tokens; the server needs a start without * [KV111]"
     check(pytester, run, line, f"--kv-endpoint={url}", body=USAGE)
     again = pytester.makepyfile(test_again=PASSING)
     run(f"--kv-endpoint={url}", again).assert_outcomes(passed=1)  # the counters need no usage details
