@@ -56,6 +56,7 @@ def test_console_block_of_the_main_job(pytester: pytest.Pytester) -> None:
 
 
 def test_console_block_against_a_server(pytester: pytest.Pytester, sim: str) -> None:
+    pytester.makeini(FAST)
     command = blocks("console")[2].strip().replace("http://127.0.0.1:8000", sim)
     pytester.makepyfile(test_cache=blocks("python")[0])
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *shlex.split(command)[1:])
@@ -97,6 +98,7 @@ def test_ini_block(pytester: pytest.Pytester) -> None:
 
 
 def test_option_table_is_complete_and_right(pytester: pytest.Pytester) -> None:
+    pytester.makeini(FAST)
     shown = pytester.runpytest_inprocess("--help").stdout.str()
     known = set(re.findall(r"--kv-[a-z-]+", shown))
     rows = re.findall(r"^\| `(--kv-[a-z-]+)=?[^|]*\| `(\w+)` \| `(\w+)` \|", README, re.MULTILINE)

@@ -158,7 +158,7 @@ class SimServer:
             number = version("pytest-kvcache")
         except PackageNotFoundError:
             number = "checkout"
-        return web.json_response({"version": f"sim-{number}"})
+        return web.json_response({"version": number})
 
     async def _models(self, _: web.Request) -> web.Response:
         entry = {
