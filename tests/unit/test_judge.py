@@ -168,6 +168,14 @@ def test_unreported_cached_tokens_are_not_zero() -> None:
     assert "[KV111]" in verdict.sentence
 
 
+def test_usage_without_prompt_tokens_is_no_rate() -> None:
+    facts = ServerFacts(engine="usage", model="m")
+    m = replace(GOOD, facts=facts, engines={}, exchanges=(exchange(), exchange(prompt_tokens=None)))
+    verdict = judge(Expectation(min=0.0), [m])
+    assert verdict.status == "inconclusive"
+    assert "no prompt_tokens" in verdict.sentence
+
+
 def test_zero_is_a_number() -> None:
     m = measurement(exchange(cached=0), prediction=prediction(0))
     verdict = judge(Expectation(target=0.0), [m])
