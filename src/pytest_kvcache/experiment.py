@@ -131,10 +131,8 @@ class _Run:
 
     async def measure(self, tokenizer: Tokenizer) -> Measurement:
         prediction = predict(self.composed, self.target.facts.block_size)
-        state = NOT_RESET
-        if self.plan.reset != "never":
-            probe = _probe(self.target, tokenizer, self.plan.nonce)
-            state = await reset(self.client, self.target, self.plan.reset, probe, self._send)
+        probe = _probe(self.target, tokenizer, self.plan.nonce)
+        state = await reset(self.client, self.target, self.plan.reset, probe, self._send)
         done: dict[int, Exchange] = {}
         window = Window(self.client, self.target, findings=list(self.target.findings))
         result = Measurement(

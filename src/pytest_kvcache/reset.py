@@ -12,7 +12,7 @@ from .target import Target
 
 ResetMode = Literal["never", "auto", "require"]
 
-NOT_RESET = "not reset (a fresh nonce keeps this run's prompts cold)"
+NOT_RESET = "not reset"
 VERIFIED = "reset, verified by a probe"
 
 

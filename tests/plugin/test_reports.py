@@ -144,3 +144,15 @@ def test_workers_on_one_endpoint_do_not_count_each_other(pytester: pytest.Pytest
 def test_each_worker_may_have_a_simulated_engine_of_its_own(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PASSING + PASSING.replace("import pytest", "").replace("test_shared", "test_again"))
     run("--kv-endpoint=sim", "-n", "2").assert_outcomes(passed=2)
+
+
+def test_properties_of_the_users_own_stay(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile(
+        PASSING.replace(
+            "(kv, kv_workload):",
+            "(kv, kv_workload, request):\n    request.node.user_properties.append(('kv_mine', 'yes'))",
+        )
+    )
+    run(f"--kv-endpoint={sim}", "--junitxml=j.xml").assert_outcomes(passed=1)
+    found = properties(pytester.path / "j.xml")["test_shared"]
+    assert (found["kv_mine"], found["kv_verdict"]) == ("yes", "pass")

@@ -10,6 +10,7 @@ import pytest
 from ..endpoint import Endpoint
 from ..errors import ConfigurationError, KVCacheError
 from ..model import Expectation, Finding, Verdict
+from ..report import junit
 from ..report.text import visible
 from . import markers
 from .fixtures import NO_ENDPOINT
@@ -55,7 +56,7 @@ class Runtime:
         expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
         item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[RUN], attempt)
-        item.user_properties[:] = _foreign(item.user_properties)
+        item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:
             del item.stash[RECORD]
 
@@ -123,7 +124,7 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
 def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:
     """Judge what was measured and keep the record where the report, JUnit and the session find it."""
     from ..judge import judge
-    from ..report import junit, terminal
+    from ..report import terminal
     from ..report.record import check_record
 
     asked = state.expectation or Expectation(min=0.0)  # without a marker only validity is judged
@@ -133,10 +134,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
         verdict = Verdict("inconclusive", f"inconclusive: {error}", target=asked.target, findings=(finding,))
     record = check_record(item.nodeid, verdict, [(m, judge(asked, [m])) for m in state.measurements])
     item.stash[RECORD] = record
-    item.user_properties[:] = [*_foreign(item.user_properties), *junit.properties(record)]
+    theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
+    item.user_properties[:] = [*theirs, *junit.properties(record)]
     item.add_report_section("call", "kvcache", terminal.section(record))
     return verdict
-
-
-def _foreign(properties: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    return [(name, value) for name, value in properties if not name.startswith("kv_")]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from .record import Record
 
 PREFIX = "kv_"
+_NUMBERS = ("verdict", "hit_rate", "target", "predicted", "hit_tokens", "query_tokens")
+_OURS = re.compile(rf"{PREFIX}(engine|findings|(\d+_)?({'|'.join(_NUMBERS)}))")
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether a property is one of ours, so that a rerun replaces it and leaves the user's own alone."""
+    return _OURS.fullmatch(name) is not None
 
 
 def properties(record: Record) -> list[tuple[str, str]]:
@@ -23,14 +32,12 @@ def properties(record: Record) -> list[tuple[str, str]]:
 
 def _numbers(prefix: str, judged: Record) -> list[tuple[str, str]]:
     rates = judged["hit_rate"]
-    return [
-        (prefix + "verdict", judged["verdict"]),
-        (prefix + "hit_rate", _rate(rates["measured"])),
-        (prefix + "target", _rate(rates["target"])),
-        (prefix + "predicted", _rate(rates["predicted"])),
-        (prefix + "hit_tokens", _count(judged["hit_tokens"])),
-        (prefix + "query_tokens", _count(judged["query_tokens"])),
-    ]
+    values = (
+        judged["verdict"],
+        *(_rate(rates[name]) for name in ("measured", "target", "predicted")),
+        *(_count(judged[name]) for name in ("hit_tokens", "query_tokens")),
+    )
+    return [(prefix + name, value) for name, value in zip(_NUMBERS, values, strict=True)]
 
 
 def _rate(value: float | None) -> str:
