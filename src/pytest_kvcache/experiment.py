@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import load
@@ -127,12 +127,13 @@ class _Run:
     composed: Composed
     progress: Progress | None
     keep: Keep | None
+    probed: list[Exchange] = field(default_factory=list)
     prefilled: tuple[Exchange, ...] = ()
 
     async def measure(self, tokenizer: Tokenizer) -> Measurement:
         prediction = predict(self.composed, self.target.facts.block_size)
-        probe = _probe(self.target, tokenizer, self.plan.nonce)
-        state = await reset(self.client, self.target, self.plan.reset, probe, self._send)
+        probe = _probe_prompt(self.target, tokenizer, self.plan.nonce)
+        state = await reset(self.client, self.target, self.plan.reset, probe, self._probe)
         done: dict[int, Exchange] = {}
         window = Window(self.client, self.target, findings=list(self.target.findings))
         result = Measurement(
@@ -147,10 +148,9 @@ class _Run:
             problem = await self._prefill()
             if problem is not None:
                 return replace(result, prefill=self.prefilled, findings=(*window.findings, problem))
-            await window.open()
+            await window.open(self._looked_up([*self.probed, *self.prefilled]))
             await self._drive(self.composed.load(), "load", len(self.composed), done)
-            counted = self.target.facts.caching is not False  # a cache that is off looks nothing up
-            engines = await window.close(expected=_sent_tokens(done) if counted else 0)
+            engines = await window.close(self._looked_up(done.values()))
         except asyncio.CancelledError:
             if self.keep is not None:
                 total = len(self.composed)
@@ -176,8 +176,16 @@ class _Run:
             progress=None if report is None else lambda count: report(phase, count, total),
         )
 
-    async def _send(self, request: Request) -> Exchange:
-        return await self.client.send(self._call(request))
+    async def _probe(self, request: Request) -> Exchange:
+        exchange = await self.client.send(self._call(request))
+        self.probed.append(exchange)
+        return exchange
+
+    def _looked_up(self, exchanges: Iterable[Exchange]) -> int:
+        """Return the query tokens that the counters must show for these requests, at least."""
+        if self.target.facts.caching is False:  # a cache that is off looks nothing up
+            return 0
+        return sum(e.prompt_tokens or e.prompt_len or 0 for e in exchanges if e.ok)
 
     def _call(self, request: Request) -> Call:
         prompt = request.prompt
@@ -211,11 +219,7 @@ class _Run:
         )
 
 
-def _sent_tokens(done: dict[int, Exchange]) -> int:
-    return sum(e.prompt_tokens or e.prompt_len or 0 for e in done.values() if e.ok)
-
-
-def _probe(target: Target, tokenizer: Tokenizer, nonce: str) -> Request:
+def _probe_prompt(target: Target, tokenizer: Tokenizer, nonce: str) -> Request:
     from .workloads.shapes import SharedPrefix
 
     length = 3 * (target.facts.block_size or 16) + 1

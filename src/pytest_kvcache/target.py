@@ -24,12 +24,14 @@ class Target:
         variant: how its version counts; None when there are no counters to read.
         facts: what goes into the report.
         findings: what is wrong with its counters, when the run does without them.
+        page: the counters when they were first read, before anything was sent; None without counters.
     """
 
     profile: Profile
     variant: Variant | None
     facts: ServerFacts
     findings: tuple[Finding, ...] = ()
+    page: scrape.Snapshot | None = None
 
 
 async def inspect(client: Client, *, counters: bool = True) -> Target:
@@ -70,7 +72,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         usage_flag=profile.usage_flag,
         caching_flag=profile.caching_flag,
     )
-    return Target(profile, variant, facts)
+    return Target(profile, variant, facts, page=page)
 
 
 def _usage_facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:

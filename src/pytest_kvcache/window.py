@@ -33,15 +33,19 @@ class Window:
     ended: float = 0.0
     findings: list[Finding] = field(default_factory=list)
 
-    async def open(self) -> None:
+    async def open(self, expected: int = 0) -> None:
         """Take the first snapshot once the engine is at rest.
+
+        Args:
+            expected: query tokens that must have arrived since the target was inspected: what was sent to warm the
+                cache must not be counted late, inside the window.
 
         Raises:
             EndpointError, ProtocolError: the page cannot be had or read.
             NotSettled: requests were running for the whole settle time.
         """
         if self.target.variant is not None:
-            self.before = await settle(self.client, self.target)
+            self.before = await settle(self.client, self.target, since=self.target.page, expected=expected)
         self.started = time.monotonic()
 
     async def close(self, expected: int = 0) -> dict[str, Tokens]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_echo_and_token_ids(sim: str, stream: bool) -> None:
 def test_small_routes(sim: str) -> None:
     server = Wire(sim)
     assert server.get("/health")[0] == 200
-    assert json.loads(server.get("/version")[1])["version"].startswith("sim-")
+    assert json.loads(server.get("/version")[1])["version"] == version("pytest-kvcache")
     (model,) = json.loads(server.get("/v1/models")[1])["data"]
     assert (model["id"], model["object"], model["max_model_len"]) == ("sim", "model", 131_072)
     told = server.post("/tokenize", {"prompt": " the cat", "return_token_strs": True})[1]

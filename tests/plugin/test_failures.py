@@ -117,6 +117,12 @@ def test_engine_that_never_rests(pytester: pytest.Pytester, run: Run, start_sim:
     check(pytester, run, line, f"--kv-endpoint={url}")
 
 
+def test_counters_that_come_late_are_waited_for(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    url = start_sim("--fault", "late_counters=0.7")
+    pytester.makepyfile(PASSING)
+    run(f"--kv-endpoint={url}").assert_outcomes(passed=1)
+
+
 def test_cached_tokens_absent(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim("--no-prompt-tokens-details")
     line = "inconclusive: 8 of 8 replies do not report cached_tokens; the server needs a start without * [KV111]"

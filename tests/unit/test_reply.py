@@ -75,6 +75,8 @@ def test_cumulative_usage_in_every_chunk_takes_the_last() -> None:
 def test_later_usage_without_details_does_not_erase_them() -> None:
     answer = stream(lines({"choices": [], "usage": usage(10, 1, 8)}, {"choices": [], "usage": usage(10, 2)}))
     assert (answer.completion_tokens, answer.cached_tokens) == (2, 8)
+    answer = stream(lines({"choices": [], "usage": usage(10, 1, 8)}, {"choices": [], "usage": {"total_tokens": 11}}))
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (10, 1, 8)
 
 
 def test_comments_do_not_set_the_first_token_time() -> None:
