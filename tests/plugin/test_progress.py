@@ -12,6 +12,7 @@ from pytest_kvcache.plugin import progress
 
 from .conftest import PASSING, Run
 
+ENVIRONMENT = {**os.environ, "TERM": "xterm"}
 LINES = "test_shared: load [1-8]/8"
 
 
@@ -39,7 +40,7 @@ def test_a_bar_on_a_terminal_that_goes_away_again(pytester: pytest.Pytester, sim
     pytester.makepyfile(PASSING)
     master, slave = pty.openpty()
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--kv-endpoint={sim}"]
-    process = subprocess.Popen(words, cwd=pytester.path, stdout=slave, stderr=slave, stdin=slave)
+    process = subprocess.Popen(words, cwd=pytester.path, stdout=slave, stderr=slave, stdin=slave, env=ENVIRONMENT)
     os.close(slave)
     shown = b""
     while True:

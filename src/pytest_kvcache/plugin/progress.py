@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -25,7 +26,8 @@ class Progress:
         self._name = name
         self._capture = config.pluginmanager.getplugin("capturemanager")
         self._terminal = config.pluginmanager.getplugin("terminalreporter")
-        self._live = self._terminal is not None and bool(getattr(self._terminal, "isatty", False))
+        tty = self._terminal is not None and bool(getattr(self._terminal, "isatty", False))
+        self._live = tty and os.environ.get("TERM") != "dumb"
         self._next = time.monotonic() + (0.0 if self._live else _LINE_EVERY)
         self._shown = False
 

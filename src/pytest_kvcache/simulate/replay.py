@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ..model import Composed, Prediction, Request
 from .blocks import block_keys, reusable_tokens
-from .policies import PrefixCache
 
 
 def predict(workload: Composed, block_size: int | None) -> Prediction:
@@ -21,7 +21,7 @@ def predict(workload: Composed, block_size: int | None) -> Prediction:
             says that it is not exact.
     """
     size = block_size or 1
-    cache = PrefixCache()
+    cache: set[int] = set()
     prefill_hit = sum(hit for _, hit in _hits(workload.prefill(), cache, size))
     per_request: list[int] = []
     query = 0
@@ -38,8 +38,9 @@ def predict(workload: Composed, block_size: int | None) -> Prediction:
     )
 
 
-def _hits(requests: Iterator[Request], cache: PrefixCache, size: int) -> Iterator[tuple[Request, int]]:
+def _hits(requests: Iterator[Request], cache: set[int], size: int) -> Iterator[tuple[Request, int]]:
     for request in requests:
         keys = block_keys(request.prompt.ids, size)
-        yield request, reusable_tokens(cache.match(keys) * size, len(request.prompt.ids), size)
-        cache.insert(keys)
+        matched = sum(1 for _ in takewhile(cache.__contains__, keys))  # an unlimited cache is the set of all keys
+        yield request, reusable_tokens(matched * size, len(request.prompt.ids), size)
+        cache.update(keys)
