@@ -58,6 +58,17 @@ def length_mismatch(exchange: Exchange) -> Finding | None:
     )
 
 
+def too_few(seen: int, sent: int) -> Finding | None:
+    """Return a finding when fewer query tokens were counted than were sent, None otherwise."""
+    if seen >= sent:
+        return None
+    return Finding(
+        "KV104",
+        f"the server looked up {seen:,} tokens where {sent:,} were sent: {sent - seen:,} fewer",
+        "scrape every engine behind the endpoint (--kv-metrics, repeatable)",
+    )
+
+
 def prefill_problem(exchanges: Sequence[Exchange]) -> Finding | None:
     """Return why the cache cannot have been warmed as planned, None when it was."""
     failed = [e.failure for e in exchanges if e.failure is not None]
@@ -88,12 +99,10 @@ def _doubts_of_counters(m: Measurement) -> Iterator[Finding]:
             f"the server looked up {counters.query:,} tokens where {possible:,} were sent: {extra:,} more",
             "another client used the server meanwhile, or the engine counts a request more than once under pressure",
         )
-    elif counters.query < sent and m.facts.caching is not False:
-        yield Finding(
-            "KV104",
-            f"the server looked up {counters.query:,} tokens where {sent:,} were sent: {sent - counters.query:,} fewer",
-            "scrape every engine behind the endpoint (--kv-metrics, repeatable)",
-        )
+    elif m.facts.caching is not False:
+        fewer = too_few(counters.query, sent)
+        if fewer is not None:
+            yield fewer
     cached = cached_tokens(m.exchanges)
     if cached is not None and all(e.ok for e in m.exchanges) and cached != counters.hit and counters.query == sent:
         yield Finding(

@@ -145,10 +145,9 @@ class _Run:
             cache_state=state,
         )
         try:
-            problem = await self._prefill()
-            if problem is not None:
+            problem = await self._prefill() or await window.open(self._looked_up([*self.probed, *self.prefilled]))
+            if problem is not None:  # the load would take its time and prove nothing
                 return replace(result, prefill=self.prefilled, findings=(*window.findings, problem))
-            await window.open(self._looked_up([*self.probed, *self.prefilled]))
             await self._drive(self.composed.load(), "load", len(self.composed), done)
             engines = await window.close(self._looked_up(done.values()))
         except asyncio.CancelledError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from . import scrape
 from .client import Client
+from .diagnose import too_few
 from .engines.counters import check_same_process, in_flight, query_tokens, tokens_by_engine
 from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
 from .model import Finding, Tokens
@@ -33,20 +34,27 @@ class Window:
     ended: float = 0.0
     findings: list[Finding] = field(default_factory=list)
 
-    async def open(self, expected: int = 0) -> None:
+    async def open(self, expected: int = 0) -> Finding | None:
         """Take the first snapshot once the engine is at rest.
 
         Args:
             expected: query tokens that must have arrived since the target was inspected: what was sent to warm the
                 cache must not be counted late, inside the window.
 
+        Returns:
+            Why measuring is pointless: the counters do not show what was sent. None when they do.
+
         Raises:
             EndpointError, ProtocolError: the page cannot be had or read.
             NotSettled: requests were running for the whole settle time.
         """
-        if self.target.variant is not None:
-            self.before = await settle(self.client, self.target, since=self.target.page, expected=expected)
+        page, variant = self.target.page, self.target.variant
+        problem = None
+        if variant is not None and page is not None:
+            self.before = await settle(self.client, self.target, since=page, expected=expected)
+            problem = too_few(query_tokens(variant, page, self.before), expected)
         self.started = time.monotonic()
+        return problem
 
     async def close(self, expected: int = 0) -> dict[str, Tokens]:
         """Take the last snapshot once the engine is at rest and the counters cover what was sent.

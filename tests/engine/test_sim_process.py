@@ -154,7 +154,7 @@ def test_two_processes_give_the_same_answer(sim: str, start_sim: Callable[..., s
 
 
 def test_requests_beyond_the_slots_wait(start_sim: Callable[..., str]) -> None:
-    server = Wire(start_sim("--batch-slots=2", "--decode-time=0.005"), model="sim")
+    server = Wire(start_sim("--batch-slots=2", "--decode-time=0.01"), model="sim")
     clients = [threading.Thread(target=Wire(server.url, model="sim").complete, args=([n], 100)) for n in range(5)]
     for client in clients:
         client.start()

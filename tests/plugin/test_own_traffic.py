@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from .conftest import Run
@@ -105,3 +107,27 @@ def test_fixtures_can_be_overridden(pytester: pytest.Pytester, run: Run, sim: st
         """
     )
     run().assert_outcomes(passed=1)
+
+
+def test_several_metrics_pages_are_several_engines(
+    pytester: pytest.Pytester, run: Run, sim: str, start_sim: Callable[..., str]
+) -> None:
+    other = start_sim()
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.hit_rate(target=0.5, tol=0.0)
+        def test_two_pages(kv, kv_workload):
+            result = kv.run(kv_workload.shared_prefix(requests=4, input_len=256, hit_rate=0.5, output_len=1))
+            queries = {{name: tokens.query for name, tokens in result.engines.items()}}
+            assert queries == {{"{sim}/metrics 0": 1024, "{other}/metrics 0": 0}}
+        """
+    )
+    pages = [f"--kv-metrics={sim}/metrics", f"--kv-metrics={other}/metrics"]
+    run(f"--kv-endpoint={sim}", *pages).assert_outcomes(passed=1)
+    result = run(f"--kv-endpoint={sim}", pages[1])  # the wrong engine's page: nothing arrives there
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["inconclusive: the server looked up 0 tokens where 144 were sent: 144 fewer; scrape every*KV104*"]
+    )
