@@ -206,6 +206,27 @@ def test_reset_is_not_to_be_had(pytester: pytest.Pytester, run: Run, start_sim: 
     assert run(f"--kv-endpoint={url}", "--kv-reset=auto").parseoutcomes() == {"passed": 1}  # and again: not warmer
 
 
+def test_reset_that_does_nothing_is_not_believed(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    url = start_sim("--fault", "reset_lies")
+    line = "inconclusive: --kv-reset=require: the cache could not be reset; reset: incomplete (a prompt sent before it*"
+    check(pytester, run, line, f"--kv-endpoint={url}", "--kv-reset=require")
+
+
+def test_reset_that_is_refused_says_so(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    import threading
+    import urllib.request
+
+    url = start_sim("--decode-time", "0.02")
+    body = b'{"prompt": [1, 2, 3], "max_tokens": 150}'
+    request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
+    busy = threading.Thread(target=lambda: urllib.request.urlopen(request).close())
+    busy.start()
+    wait_for(lambda: served(url) >= 3)
+    line = "inconclusive: --kv-reset=require: the cache could not be reset; reset: refused by the server *"
+    check(pytester, run, line, f"--kv-endpoint={url}", "--kv-reset=require")
+    busy.join()
+
+
 def test_same_seed_twice_is_never_silently_warm(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim()
     pytester.makepyfile(PASSING)

@@ -33,6 +33,7 @@ class Faults(BaseModel):
         restart_after: after N generation requests the engine restarts: counters at zero, cache empty.
         stuck_running: the running gauge never falls to zero.
         late_counters: what a generation request counted appears on the metrics page this many seconds after its end.
+        reset_lies: a reset answers success and clears nothing, as vLLM before 0.26 may.
         tokens_off: the server counts this many tokens more than the prompt has, as with another tokenizer.
     """
 
@@ -54,6 +55,7 @@ class Faults(BaseModel):
     restart_after: int | None = None
     stuck_running: bool = False
     late_counters: float = Field(default=0.0, ge=0.0)
+    reset_lies: bool = False
     tokens_off: int = 0
 
 

@@ -199,7 +199,7 @@ class SimServer:
     async def _reset(self, _: web.Request) -> web.Response:
         if not self.dev_mode:
             return web.json_response({"detail": "Not Found"}, status=404)
-        return web.json_response({"success": self.engine.reset()})
+        return web.json_response({"success": self.faults.reset_lies or self.engine.reset()})
 
     async def _set_faults(self, request: web.Request) -> web.Response:
         self.faults = checked_faults(parse_object(await request.text()))
