@@ -108,6 +108,17 @@ def test_two_runs_are_judged_together(pytester: pytest.Pytester, run: Run, sim: 
     run(f"--kv-endpoint={sim}").assert_outcomes(passed=1)
 
 
+def test_the_same_workload_twice_in_one_test_is_cold_each_time(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile(
+        """
+        def test_twice(kv, kv_workload):
+            workload = kv_workload.shared_prefix(requests=4, input_len=256, hit_rate=0.5, output_len=1)
+            assert [kv.run(workload).hit_rate for _ in range(2)] == [0.5, 0.5]
+        """
+    )
+    run(f"--kv-endpoint={sim}").assert_outcomes(passed=1)
+
+
 def test_reruns_measure_each_attempt_once_and_cold(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(
         """
