@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -21,12 +22,12 @@ def sim() -> Iterator[str]:
 @pytest.fixture
 def start_sim() -> Iterator[Callable[..., str]]:
     """Start a simulated engine with options of its own and get its URL."""
-    started: list[SimProcess] = []
+    with starting() as start:
+        yield start
 
-    def start(*arguments: str) -> str:
-        started.append(SimProcess(*FAST, *arguments).start())
-        return started[-1].url
 
-    yield start
-    for process in started:
-        process.stop()
+@contextmanager
+def starting() -> Iterator[Callable[..., str]]:
+    """Hand out a function that starts simulated engines, and stop them all at the end."""
+    with ExitStack() as stack:
+        yield lambda *arguments: stack.enter_context(SimProcess(*FAST, *arguments)).url

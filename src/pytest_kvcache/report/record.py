@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import latency
 from ..latency import Latency
-from ..model import Exchange, Measurement, Tokens, Verdict
+from ..model import Exchange, Finding, Measurement, Tokens, Verdict
 from .text import visible
 
 Record = dict[str, Any]
@@ -55,7 +55,7 @@ def _judged(verdict: Verdict) -> Record:
     }
 
 
-def _finding(finding: Any) -> Record:
+def _finding(finding: Finding) -> Record:
     return {
         "code": finding.code,
         "severity": finding.severity.value,
