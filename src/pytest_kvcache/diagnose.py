@@ -90,8 +90,8 @@ def _doubts_of_counters(m: Measurement) -> Iterator[Finding]:
     counters = m.counters
     if counters is None or not m.own_traffic or not m.exchanges:
         return
-    sent = sum(_prompt_tokens(e) for e in m.exchanges if e.ok)
-    possible = sent + sum(_prompt_tokens(e) for e in m.exchanges if not e.ok and e.sent is not None)
+    sent = sum(prompt_tokens(e) for e in m.exchanges if e.ok)
+    possible = sent + sum(prompt_tokens(e) for e in m.exchanges if not e.ok and e.sent is not None)
     if counters.query > possible:
         extra = counters.query - possible
         yield Finding(
@@ -126,11 +126,9 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
         else:
             yield Finding("KV203", f"{len(failed)} of {total} requests failed: {kinds}{asked}")
     for exchange in m.exchanges:
-        if (exchange.cached_tokens or 0) > (exchange.prompt_tokens or exchange.cached_tokens or 0):
-            yield Finding(
-                "KV112",
-                f"a reply reports {exchange.cached_tokens:,} cached of {exchange.prompt_tokens:,} prompt tokens",
-            )
+        cached, prompt = exchange.cached_tokens, exchange.prompt_tokens
+        if cached is not None and prompt is not None and cached > prompt:
+            yield Finding("KV112", f"a reply reports {cached:,} cached of {prompt:,} prompt tokens")
             break
     wrong = next((w for w in map(length_mismatch, m.exchanges) if w is not None), None)
     if wrong is not None and wrong not in m.findings:
@@ -182,7 +180,8 @@ def cached_tokens(exchanges: Sequence[Exchange]) -> int | None:
     return sum(value for value in values if value is not None)
 
 
-def _prompt_tokens(exchange: Exchange) -> int:
+def prompt_tokens(exchange: Exchange) -> int:
+    """Return the prompt tokens of a request: what the server reports, else what was sent."""
     if exchange.prompt_tokens is not None:
         return exchange.prompt_tokens
     return exchange.prompt_len or 0

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from . import load
 from .client import Call, Client, parse_json
-from .diagnose import prefill_problem
+from .diagnose import prefill_problem, prompt_tokens
 from .endpoint import Endpoint
 from .errors import EndpointError, ProtocolError, WorkloadError
-from .model import Composed, Exchange, Finding, Measurement, Phase, Request, Tokens
+from .model import Composed, Exchange, Finding, Measurement, Phase, Request, ResetMode, Tokens
 from .protocols import Tokenizer, Workload
-from .reset import NOT_RESET, ResetMode, reset
+from .reset import NOT_RESET, reset
 from .scrape import Snapshot
 from .simulate.replay import predict
 from .target import Target, inspect
@@ -132,8 +133,8 @@ class _Run:
 
     async def measure(self, tokenizer: Tokenizer) -> Measurement:
         prediction = predict(self.composed, self.target.facts.block_size)
-        probe = _probe_prompt(self.target, tokenizer, self.plan.nonce)
-        state = await reset(self.client, self.target, self.plan.reset, probe, self._probe)
+        make_probe = partial(_probe_prompt, self.target, tokenizer, self.plan.nonce)
+        state = await reset(self.client, self.target, self.plan.reset, make_probe, self._probe)
         done: dict[int, Exchange] = {}
         window = Window(self.client, self.target, findings=list(self.target.findings))
         result = Measurement(
@@ -184,7 +185,7 @@ class _Run:
         """Return the query tokens that the counters must show for these requests, at least."""
         if self.target.facts.caching is False:  # a cache that is off looks nothing up
             return 0
-        return sum(e.prompt_tokens or e.prompt_len or 0 for e in exchanges if e.ok)
+        return sum(prompt_tokens(e) for e in exchanges if e.ok)
 
     def _call(self, request: Request) -> Call:
         prompt = request.prompt

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .diagnose import cached_tokens, findings
-from .model import Expectation, Finding, Measurement, Severity, Verdict
+from .model import Expectation, Finding, Measurement, Severity, Status, Verdict
 
 _EPSILON = 1e-9  # rates are ratios of integers; this only absorbs the rounding of `target ± tol` itself
 
@@ -87,13 +87,14 @@ def _rate(expectation: Expectation, measurements: Sequence[Measurement]) -> Rate
         )
     if expectation.weight == "request":
         return _request_rate(measurements)
-    rates = [_token_rate(expectation, measurement) for measurement in measurements]
-    for rate in rates:
+    rates: list[Rate] = []
+    for measurement in measurements:
+        rate = _token_rate(expectation, measurement)
         if isinstance(rate, Finding):
             return rate
-    good = [rate for rate in rates if isinstance(rate, Rate)]
-    source: Literal["counters", "usage"] = "counters" if all(r.source == "counters" for r in good) else "usage"
-    return Rate(sum(r.hit for r in good), sum(r.query for r in good), source)
+        rates.append(rate)
+    source: Literal["counters", "usage"] = "counters" if all(r.source == "counters" for r in rates) else "usage"
+    return Rate(sum(r.hit for r in rates), sum(r.query for r in rates), source)
 
 
 def _token_rate(expectation: Expectation, m: Measurement) -> Rate | Finding:
@@ -201,7 +202,7 @@ def _gravity(finding: Finding) -> tuple[int, int]:
     return rank, int(consequence)
 
 
-def _status(found: Sequence[Finding]) -> Literal["pass", "fail", "inconclusive"]:
+def _status(found: Sequence[Finding]) -> Status:
     severities = {finding.severity for finding in found}
     if Severity.INVALID in severities:
         return "inconclusive"

@@ -18,6 +18,7 @@ Tier = Literal["total", "local", "external"]
 Source = Literal["auto", "counters", "usage"]
 Phase = Literal["prefill", "load"]
 Status = Literal["pass", "fail", "inconclusive"]
+ResetMode = Literal["never", "auto", "require"]
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class Failure:
 
     Attributes:
         kind: ``http`` (a status other than 200), ``connect``, ``timeout``, ``cut`` (the body ended too early),
-            ``server`` (an error object inside a 200 answer), ``protocol`` (not understood), ``cancelled``.
+            ``server`` (an error object inside a 200 answer), ``protocol`` (not understood).
         message: what the server or the client library said, shortened, one line.
         retry_after: seconds the server asked to wait, from ``Retry-After``; None without.
     """

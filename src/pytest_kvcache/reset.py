@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
 
 from .client import Client, Page, parse_json
 from .errors import EndpointError, ProtocolError
-from .model import Exchange, Request
+from .model import Exchange, Request, ResetMode
 from .target import Target
-
-ResetMode = Literal["never", "auto", "require"]
 
 NOT_RESET = "not reset"
 VERIFIED = "reset, verified by a probe"
 
 
 async def reset(
-    client: Client, target: Target, mode: ResetMode, probe: Request, send: Callable[[Request], Awaitable[Exchange]]
+    client: Client,
+    target: Target,
+    mode: ResetMode,
+    make_probe: Callable[[], Request],
+    send: Callable[[Request], Awaitable[Exchange]],
 ) -> str:
     """Reset the cache as asked and return what is known of its state, one line for every result.
 
@@ -25,7 +26,7 @@ async def reset(
         client: open.
         target: whose profile knows the route.
         mode: ``never`` touches nothing, ``auto`` resets where that is possible, ``require`` insists.
-        probe: a prompt that nobody sent before, longer than two blocks.
+        make_probe: makes a prompt that nobody sent before, longer than two blocks; called only when something is reset.
         send: sends one request of the workload.
 
     Raises:
@@ -33,16 +34,19 @@ async def reset(
     """
     if mode == "never":
         return NOT_RESET
-    state = await _reset(client, target, probe, send)
+    state = await _reset(client, target, make_probe, send)
     if mode == "require" and state != VERIFIED:
         raise EndpointError(f"--kv-reset=require: the cache could not be reset; {state}")
     return state
 
 
-async def _reset(client: Client, target: Target, probe: Request, send: Callable[[Request], Awaitable[Exchange]]) -> str:
+async def _reset(
+    client: Client, target: Target, make_probe: Callable[[], Request], send: Callable[[Request], Awaitable[Exchange]]
+) -> str:
     rule = target.profile.reset
     if rule is None:
         return f"reset: unavailable ({target.profile.title} has no route for it)"
+    probe = make_probe()
     warmed = await send(probe)
     page = await client.post(client.endpoint.route(rule.path))
     if page.status != 200:

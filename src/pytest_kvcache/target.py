@@ -108,18 +108,15 @@ def _forced_profile(client: Client) -> Profile | None:
 
 
 async def _read_page(client: Client, forced: Profile | None) -> tuple[Profile, scrape.Snapshot]:
-    if forced is None:
-        names = {name for profile in builtin_profiles().values() for name in profile.detect.any}
-        found = await scrape.fetch(client, names)
-        profile = detect(name for name, _ in found.samples)
-        if profile is None:
-            raise ProtocolError(
-                f"{found.origin} carries none of the samples of a known engine ({_listed(_detectable())});"
-                " are its statistics switched off, or is this a router's page? Name the engine's page with --kv-metrics"
-            )
-    else:
-        profile = forced
-    return profile, await scrape.fetch(client, profile.samples())
+    candidates = [forced] if forced else builtin_profiles().values()
+    page = await scrape.fetch(client, {name for profile in candidates for name in profile.samples()})
+    profile = forced or detect(name for name, _ in page.samples)
+    if profile is None:
+        raise ProtocolError(
+            f"{page.origin} carries none of the samples of a known engine ({_listed(_detectable())});"
+            " are its statistics switched off, or is this a router's page? Name the engine's page with --kv-metrics"
+        )
+    return profile, page
 
 
 async def _version(client: Client, profile: Profile) -> str | None:

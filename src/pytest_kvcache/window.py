@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from . import scrape
 from .client import Client
 from .diagnose import too_few
+from .engines import Profile, Variant
 from .engines.counters import check_same_process, in_flight, query_tokens, tokens_by_engine
 from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
 from .model import Finding, Tokens
@@ -51,7 +52,7 @@ class Window:
         page, variant = self.target.page, self.target.variant
         problem = None
         if variant is not None and page is not None:
-            self.before = await settle(self.client, self.target, since=page, expected=expected)
+            self.before = await settle(self.client, self.target.profile, variant, page, expected)
             problem = too_few(query_tokens(variant, page, self.before), expected)
         self.started = time.monotonic()
         return problem
@@ -70,7 +71,7 @@ class Window:
         if variant is None or self.before is None:
             return {}
         try:
-            after = await settle(self.client, self.target, since=self.before, expected=expected)
+            after = await settle(self.client, self.target.profile, variant, self.before, expected)
             return tokens_by_engine(self.target.profile, variant, self.before, after)
         except MeasurementError as error:
             self.findings.append(Finding(error.code, str(error)))
@@ -79,34 +80,30 @@ class Window:
         return {}
 
 
-async def settle(client: Client, target: Target, *, since: Snapshot | None = None, expected: int = 0) -> Snapshot:
+async def settle(client: Client, profile: Profile, variant: Variant, since: Snapshot, expected: int) -> Snapshot:
     """Return a snapshot of an engine at rest: nothing runs or waits, and two reads agree.
 
     Args:
         client: open.
-        target: whose counters.
-        since: the window's first snapshot, to wait until the query tokens since then reach ``expected``. When they
-            stop short of it the last snapshot is returned all the same: the shortfall is for the judge.
-        expected: query tokens.
+        profile / variant: how the engine counts.
+        since: an earlier snapshot.
+        expected: query tokens that must have arrived since then. When they stop short of it the last snapshot is
+            returned all the same: the shortfall is the caller's finding.
 
     Raises:
         NotSettled: still moving when the settle time was over.
         EndpointError, ProtocolError, CounterReset, CounterMissing: the page cannot be had or used.
     """
-    profile, variant = target.profile, target.variant
-    if variant is None:
-        raise NotSettled(f"{profile.title} has no counters to settle")
     names = profile.samples()
     deadline = time.monotonic() + SETTLE_SECONDS
     previous: Snapshot | None = None
     pause = _FIRST_PAUSE
     while True:
         snapshot = await scrape.fetch(client, names)
-        if since is not None:
-            check_same_process(profile, since, snapshot)
+        check_same_process(profile, since, snapshot)
         busy = in_flight(profile, snapshot)
         still = previous is not None and _same(previous, snapshot, variant.hit, variant.query)
-        covered = since is None or query_tokens(variant, since, snapshot) >= expected
+        covered = query_tokens(variant, since, snapshot) >= expected
         if still and not busy and covered:
             return snapshot
         if snapshot.at > deadline:

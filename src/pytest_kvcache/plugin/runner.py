@@ -15,9 +15,8 @@ from .settings import Settings
 from .sync import run_sync
 
 if TYPE_CHECKING:
-    from ..model import Measurement
+    from ..model import Measurement, ResetMode
     from ..protocols import Workload
-    from ..reset import ResetMode
     from ..result import Result
     from ..scrape import Snapshot
     from .state import TestState

@@ -97,7 +97,7 @@ class SessionReport:
 
         endpoint = self._settings.endpoint
         content = document.document(
-            self._records.values(),
+            self._ordered(),
             endpoint=None if endpoint is None else without_userinfo(endpoint),
             seed=self._settings.seed,
             interrupted=self._interrupted,

@@ -10,16 +10,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 
 from ..endpoint import Endpoint, parse_base_url, parse_metrics_url
 from ..errors import ConfigurationError
+from ..model import ResetMode
 
 SIM = "sim"
 _DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
-_RESET_MODES = ("never", "auto", "require")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Settings:
     timeout: float = 300.0
     concurrency: int = 8
     seed: int | None = None
-    reset: Literal["never", "auto", "require"] = "never"
+    reset: ResetMode = "never"
     report: Path | None = None
     require: bool = False
 
@@ -135,8 +135,8 @@ def _seed(value: str, origin: str) -> int:
 
 
 def _reset(value: str, origin: str) -> str:
-    if value not in _RESET_MODES:
-        raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(_RESET_MODES)}")
+    if value not in get_args(ResetMode):
+        raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(get_args(ResetMode))}")
     return value
 
 
