@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from .conftest import FAILING, PASSING, Run
@@ -92,6 +94,15 @@ def test_result_is_readable_in_the_test(pytester: pytest.Pytester, run: Run, sim
         """
     )
     run(f"--kv-endpoint={sim}").assert_outcomes(passed=1)
+
+
+def test_a_run_without_a_reset_needs_no_room_for_a_probe(
+    pytester: pytest.Pytester, run: Run, start_sim: Callable[..., str]
+) -> None:
+    # a reset's probe is three blocks and one token: more than this model takes
+    url = start_sim("--block-size", "100", "--max-model-len", "280")
+    pytester.makepyfile(PASSING.replace("input_len=256", "input_len=200"))
+    run(f"--kv-endpoint={url}").assert_outcomes(passed=1)
 
 
 def test_two_runs_are_judged_together(pytester: pytest.Pytester, run: Run, sim: str) -> None:

@@ -114,6 +114,7 @@ def test_ceiling_whatever_the_marker_asked() -> None:
         (replace(GOOD, engines={"0": Tokens(0, 0)}, exchanges=()), "KV106"),
         (measurement(failed(), failed(), engines={"0": Tokens(0, 0)}), "KV109"),
         (measurement(exchange(cached=1001)), "KV112"),
+        (measurement(exchange(prompt=0, cached=5), engines={}), "KV112"),
         (measurement(exchange(prompt_len=990)), "KV113"),
         (replace(GOOD, findings=(Finding("KV116", "interrupted after 1 of 2 requests"),)), "KV116"),
     ],

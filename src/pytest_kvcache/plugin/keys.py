@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from ..report.record import Record
 from .settings import Settings
 from .state import TestState
+
+if TYPE_CHECKING:
+    from ..report.record import Record
 
 SETTINGS = pytest.StashKey[Settings]()
 RUN = pytest.StashKey[str]()
 STATE = pytest.StashKey[TestState]()
-RECORD = pytest.StashKey[Record]()
+RECORD: pytest.StashKey[Record] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from ..errors import ConfigurationError
-from ..model import Expectation, Source, Tier, Weight
+
+if TYPE_CHECKING:
+    from ..model import Expectation, Source, Tier, Weight
 
 HIT_RATE = "hit_rate"
 
@@ -28,6 +30,8 @@ def hit_rate(
     rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture
     the whole test.
     """
+    from ..model import Expectation, Source, Tier, Weight
+
     for name, value in {"target": target, "min": min, "max": max, "tol": tol}.items():
         _check_ratio(name, value)
     if min is not None and max is not None and min > max:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ..model import Phase
+if TYPE_CHECKING:
+    from ..model import Phase
 
 _LINE_EVERY = 10.0
 _BAR_EVERY = 0.1

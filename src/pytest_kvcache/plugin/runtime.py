@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ..endpoint import Endpoint
 from ..errors import ConfigurationError, KVCacheError
-from ..model import Expectation, Finding, Verdict
-from ..report import junit
-from ..report.text import visible
 from . import markers
 from .fixtures import NO_ENDPOINT
 from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE
 from .session import SessionReport
 from .state import TestState
 
+if TYPE_CHECKING:
+    from ..model import Expectation, Verdict
+
 _ERROR = pytest.StashKey[str]()
-_EXPECTATION = pytest.StashKey[Expectation]()
+_EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
 _RUNNER_FIXTURE = "kv"
 _ENDPOINT_FIXTURE = "kv_endpoint"
 _FIXTURES = frozenset({_RUNNER_FIXTURE, _ENDPOINT_FIXTURE, "kv_metrics"})
@@ -53,6 +53,8 @@ class Runtime:
             pytest.fail(f"kvcache: {item.stash[_ERROR]}", pytrace=False)
         if not _is_ours(item):
             return
+        from ..report import junit
+
         expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
         item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[RUN], attempt)
@@ -89,6 +91,8 @@ class Runtime:
                 if state.expectation is not None and verdict.status != "pass":
                     problem = verdict.sentence
         if problem is not None:
+            from ..report.text import visible
+
             pytest.fail(visible(problem), pytrace=False)
         return result
 
@@ -113,6 +117,8 @@ def _is_ours(item: pytest.Item) -> bool:
 
 def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[None]:
     """Measure the body itself when it has a marker and does not run workloads through ``kv``."""
+    from ..endpoint import Endpoint
+
     endpoint = item.funcargs.get(_ENDPOINT_FIXTURE) if isinstance(item, pytest.Function) else None
     if state.expectation is None or _RUNNER_FIXTURE in _names(item) or not isinstance(endpoint, Endpoint):
         return nullcontext()
@@ -124,7 +130,8 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
 def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:
     """Judge what was measured and keep the record where the report, JUnit and the session find it."""
     from ..judge import judge
-    from ..report import terminal
+    from ..model import Expectation, Finding, Verdict
+    from ..report import junit, terminal
     from ..report.record import check_record
 
     asked = state.expectation or Expectation(min=0.0)  # without a marker only validity is judged

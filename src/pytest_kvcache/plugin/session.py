@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..endpoint import without_userinfo
-from ..report.record import Record
-from ..report.text import visible
 from .fixtures import NO_ENDPOINT
 from .keys import RECORD, SETTINGS
+
+if TYPE_CHECKING:
+    from ..report.record import Record
 
 _ATTRIBUTE = "kvcache"  # on a TestReport, because only what a report carries crosses from a worker to the controller
 
@@ -51,6 +52,8 @@ class SessionReport:
         endpoint = self._settings.endpoint
         if endpoint is None:
             return f"kvcache: {NO_ENDPOINT}" if self._config.get_verbosity() > 0 else None
+        from ..report.text import visible
+
         shown = {
             "endpoint": without_userinfo(endpoint),
             "engine": self._settings.engine or "auto",
@@ -73,7 +76,8 @@ class SessionReport:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print one aligned line a test, and how many tests had no endpoint."""
-        if self._config.getoption("no_summary", False):
+        nothing = not self._records and not self._skipped
+        if nothing or self._config.getoption("no_summary", False):
             return
         from ..report import terminal
 

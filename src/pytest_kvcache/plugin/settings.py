@@ -10,13 +10,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pytest
 
 from ..endpoint import Endpoint, parse_base_url, parse_metrics_url
 from ..errors import ConfigurationError
-from ..model import ResetMode
+
+if TYPE_CHECKING:
+    from ..model import ResetMode
 
 SIM = "sim"
 _DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -135,6 +137,8 @@ def _seed(value: str, origin: str) -> int:
 
 
 def _reset(value: str, origin: str) -> str:
+    from ..model import ResetMode
+
     if value not in get_args(ResetMode):
         raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(get_args(ResetMode))}")
     return value

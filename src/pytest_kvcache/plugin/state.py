@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model import Expectation
-
 if TYPE_CHECKING:
-    from ..model import Measurement
+    from ..model import Expectation, Measurement
 
 
 class TestState:
