@@ -11,20 +11,25 @@ import io
 import json
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace, TracebackType
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
+from .apis import PATHS
 from .endpoint import Endpoint, without_userinfo
 from .errors import EndpointError, ProtocolError
 from .model import Exchange, Failure, Phase
-from .reply import Answer, error_message
+from .replies import Answer, UsageReading, error_message
 from .sse import EventStream
 
 _READ = 1 << 16
+_REDIRECTS = 5
+_REPEATED = (307, 308)  # the only ones after which a POST is sent again as it was
 _LARGE = 1 << 20  # aiohttp warns of larger bodies given as bytes, because they are written in one go
 
 
@@ -33,16 +38,20 @@ class Call:
     """One generation request, ready to be sent.
 
     Attributes:
-        path: below ``/v1/``, such as ``completions``.
+        api: form of request and answer, a key of :data:`pytest_kvcache.apis.PATHS`.
         body: the JSON object; ``model`` and ``stream`` included.
         phase: where the exchange belongs.
         prompt_len: tokens the client believes it sends; None when it cannot know.
+        lookups: how often the engine looks the prompt up for it.
+        usage: how to read the usage of its answer; empty: as the API's own documentation has it.
     """
 
-    path: str
+    api: str
     body: Mapping[str, Any] = field(repr=False)
     phase: Phase = "load"
     prompt_len: int | None = None
+    lookups: int = 1
+    usage: tuple[UsageReading, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,22 @@ class Page:
     status: int
     content_type: str
     text: str = field(repr=False)
+
+
+class NoModelList(EndpointError):
+    """The endpoint has no list of models, as some providers: it can be used when the model is named."""
+
+
+class Redirected(EndpointError):
+    """The answer is elsewhere, and the request is not sent there.
+
+    Attributes:
+        status: of the answer that points there.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Client:
@@ -68,6 +93,17 @@ class Client:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._session: aiohttp.ClientSession | None = None
+        self._auth = "Authorization"
+        self._headers: Mapping[str, str] = {}
+
+    def speak(self, auth: str, headers: Mapping[str, str]) -> None:
+        """Send what this engine or provider wants with every request from here on.
+
+        Args:
+            auth: header that carries the API key; ``Authorization`` has it as a bearer token, any other the bare key.
+            headers: further ones; those that the user gave win.
+        """
+        self._auth, self._headers = auth, dict(headers)
 
     async def __aenter__(self) -> Client:
         trace = aiohttp.TraceConfig()
@@ -94,21 +130,21 @@ class Client:
         """Send one request and read its answer. Never raises for what the server or the network does."""
         queued = time.monotonic()
         stamp = SimpleNamespace(sent=None)
-        answer = Answer()
+        answer = Answer(call.api, call.usage)
         status: int | None = None
+        headers: Mapping[str, str] = {}
         try:
             body = json.dumps(call.body, separators=(",", ":")).encode()
-            url = self.endpoint.api(call.path)
-            async with self._open.post(
-                url,
-                data=body if len(body) < _LARGE else io.BytesIO(body),
-                headers={**self.endpoint.headers_for(url), "Content-Type": "application/json"},
-                trace_request_ctx=stamp,
-            ) as response:
-                status = response.status
+            url = self.endpoint.route(PATHS[call.api])
+            async with self._request("POST", url, body, self.endpoint.timeout, stamp) as response:
+                status, headers = response.status, response.headers
                 await self._read_answer(response, answer)
+        except Redirected as error:
+            status = error.status
+            answer.failure = Failure("http", str(error))
         except Exception as error:  # whatever it is, it is this request's outcome, not the loop's
-            answer.failure = self._failure(error)
+            answer.failure = answer.failure or self._failure(error)
+        answer.close(headers)
         end = time.monotonic()
         return Exchange(
             phase=call.phase,
@@ -118,12 +154,14 @@ class Client:
             first_content=answer.chunks[0] if answer.chunks else None,
             chunks=tuple(answer.chunks),
             prompt_len=call.prompt_len,
-            prompt_tokens=answer.prompt_tokens,
-            cached_tokens=answer.cached_tokens,
-            completion_tokens=answer.completion_tokens,
+            prompt_tokens=answer.usage.prompt,
+            cached_tokens=answer.usage.cached,
+            written_tokens=answer.usage.written,
+            completion_tokens=answer.usage.completion,
+            lookups=call.lookups,
             finish_reason=answer.finish_reason,
             status=status,
-            failure=answer.failure,
+            failure=self._clean(answer.failure),
             text="".join(answer.text),
             reasoning="".join(answer.reasoning),
         )
@@ -145,11 +183,53 @@ class Client:
             answer.failure = Failure("protocol", f"expected JSON, got {self._explain(text)}")
         else:
             answer.take_body(await response.read(), time.monotonic())
-        if answer.failure is None and not answer.complete:
-            answer.failure = Failure("cut", "the answer ended without a finish reason and without [DONE]")
-        elif answer.failure is not None:
-            clean = self._shorten(answer.failure.message)
-            answer.failure = Failure(answer.failure.kind, clean, answer.failure.retry_after)
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, url: str, body: bytes | None, limit: float, stamp: SimpleNamespace | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open the answer, behind redirects that stay at the same origin; ``limit`` seconds from here to its last byte.
+
+        Raises:
+            Redirected: elsewhere, too often, or a POST that would have to become something else.
+        """
+        deadline = time.monotonic() + limit
+        headers = self.endpoint.headers_for(url, self._auth, self._headers)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        target = without_userinfo(url)
+        for _ in range(_REDIRECTS + 1):
+            async with self._open.request(
+                method,
+                target,
+                data=io.BytesIO(body) if body is not None and len(body) >= _LARGE else body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=max(deadline - time.monotonic(), 0.001)),
+                trace_request_ctx=stamp,
+            ) as response:
+                location = response.headers.get("Location")
+                if response.status not in (301, 302, 303, *_REPEATED) or location is None:
+                    yield response
+                    return
+                status, target = response.status, self._followed(method, response, location)
+        raise Redirected(f"{without_userinfo(url)}: more than {_REDIRECTS} redirects, the last one to {target}", status)
+
+    def _followed(self, method: str, response: aiohttp.ClientResponse, location: str) -> str:
+        here = str(response.url)
+        try:
+            target = without_userinfo(urljoin(here, location))
+            elsewhere = _origin(target) != _origin(here)
+        except ValueError:
+            target, elsewhere = "what is no URL", True
+        if elsewhere:
+            reason = "another origin; nothing was sent there (name the right server if it is yours)"
+        elif method == "POST" and response.status not in _REPEATED:
+            reason = f"a POST is not repeated after HTTP {response.status}"
+        else:
+            return target
+        shown = urlsplit(target)._replace(query="", fragment="").geturl()
+        raise Redirected(self._shorten(f"{here} is redirected to {shown}: {reason}"), response.status)
 
     def _failure(self, error: BaseException) -> Failure:
         if isinstance(error, asyncio.TimeoutError):
@@ -157,7 +237,7 @@ class Client:
         if isinstance(error, aiohttp.ClientConnectionError) and not isinstance(error, aiohttp.ServerDisconnectedError):
             return Failure("connect", self._shorten(str(error)))
         if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
-            return Failure("cut", self._shorten(f"the connection ended inside the answer ({type(error).__name__})"))
+            return Failure("cut", f"the connection ended inside the answer ({type(error).__name__})")
         return Failure("protocol", self._shorten(f"{type(error).__name__}: {error}"))
 
     # --- control -----------------------------------------------------------------------------------------------------
@@ -165,24 +245,33 @@ class Client:
     async def get(self, url: str, *, timeout: float | None = None) -> Page:
         """Return a page, whatever its status.
 
+        Redirects are followed within the same origin, at most five.
+
         Raises:
-            EndpointError: nobody listens, the connection broke, or the time is over.
+            EndpointError: nobody listens, the connection broke, the time is over, or it is redirected elsewhere.
         """
         return await self._fetch("GET", url, None, timeout)
 
     async def post(self, url: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> Page:
         """Return the answer to a POST of ``body`` as JSON, whatever its status.
 
+        Redirects are followed as of :meth:`get`, when they ask for the same POST again.
+
         Raises:
-            EndpointError: nobody listens, the connection broke, or the time is over.
+            EndpointError: nobody listens, the connection broke, the time is over, or it is redirected elsewhere.
         """
         return await self._fetch("POST", url, body, timeout)
+
+    async def request(self, method: str, url: str) -> Page:
+        """Return the answer to a request without a body, whatever its status. Raises as :meth:`get`."""
+        return await self._fetch(method, url, None, None)
 
     async def models(self) -> list[dict[str, Any]]:
         """Return the entries of ``/v1/models``.
 
         Raises:
-            EndpointError: unreachable, refused (401, 403), or no such route.
+            NoModelList: no such route (404, 405); a provider without one can be used when the model is named.
+            EndpointError: unreachable or refused.
             ProtocolError: not a model list.
         """
         page = await self.get(self.endpoint.api("models"))
@@ -194,7 +283,8 @@ class Client:
                 " (set the variable that --kv-api-key-env names)"
             )
         if page.status != 200:
-            raise EndpointError(
+            kind = NoModelList if page.status in (404, 405) else EndpointError
+            raise kind(
                 f"{shown} answered {page.status}: {self._explain(page.text)}; expected a list of models"
                 " (is --kv-endpoint the base URL of an OpenAI-compatible server?)"
             )
@@ -214,14 +304,14 @@ class Client:
 
     async def _fetch(self, method: str, url: str, body: Mapping[str, Any] | None, timeout: float | None) -> Page:
         shown = without_userinfo(url)
-        limit = aiohttp.ClientTimeout(total=timeout or min(self.endpoint.timeout, 30.0))
+        limit = timeout or min(self.endpoint.timeout, 30.0)
+        content = None if body is None else json.dumps(body).encode()
         try:
-            headers = self.endpoint.headers_for(url)
-            async with self._open.request(method, shown, json=body, headers=headers, timeout=limit) as response:
+            async with self._request(method, url, content, limit) as response:
                 text = await response.text(errors="replace")
                 return Page(url, response.status, response.content_type, text)
         except asyncio.TimeoutError:
-            raise EndpointError(f"{shown}: no answer within {limit.total:g} s") from None
+            raise EndpointError(f"{shown}: no answer within {limit:g} s") from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(f"{shown}: the answer is incomplete, the connection ended inside it") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -249,8 +339,12 @@ class Client:
             return self._shorten("an HTML page" + (f" titled {title[1].strip()!r}" if title else ""))
         return self._shorten(text) or "(empty body)"
 
+    def _clean(self, failure: Failure | None) -> Failure | None:
+        return failure and replace(failure, message=self._shorten(failure.message))
+
     def _shorten(self, text: str, limit: int = 300) -> str:
-        line = " ".join(self.endpoint.redact(text).split())
+        printable = text.encode("utf-8", "replace").decode()  # JSON can hold halves of surrogate pairs
+        line = " ".join(self.endpoint.redact(printable).split())
         return line if len(line) <= limit else line[:limit] + "…"
 
 
@@ -271,6 +365,11 @@ async def _stamp_sent(_session: object, context: SimpleNamespace, _params: objec
     # Fires when aiohttp hands (a part of) the body to the socket; the last part counts.
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.sent = time.monotonic()
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _reason(error: BaseException) -> str:

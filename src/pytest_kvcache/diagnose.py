@@ -22,6 +22,9 @@ KV118   an option, marker argument or profile that cannot be used
 KV119   the workload cannot be built for this server
 KV120   the endpoint cannot be reached, refuses, or serves something else
 KV121   a reply or a metrics page cannot be understood
+KV122   a reply reports its whole prompt as cached, which this engine cannot do
+KV123   what was asked for lies inside the room that printed digits leave
+KV124   this version's counters are known not to mean what they say
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
@@ -30,6 +33,13 @@ KV302   the counters cannot be read; judged by usage alone
 KV303   the shared prefix is shorter than one block
 KV304   the traffic was not ours, so foreign traffic cannot be told apart
 KV305   requests hit less than predicted
+KV306   the engine counted waiting requests again; counters that do not were used
+KV307   the engine's own health checks are among the query tokens
+KV308   a prefix was computed on several engines
+KV309   the replies came from a decode engine, so their cached tokens were not used
+KV310   how this engine reports is known to have quirks, or is unconfirmed
+KV312   nothing was cached, and the cache had little time to take it in
+KV313   requests failed, no more than the test allows
 ======  ===============================================================================================
 """
 
@@ -39,11 +49,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .model import Exchange, Finding, Measurement
+from .reconcile import cached_tokens, compare
+from .spread import spread_over_engines
 
 
 def findings(measurement: Measurement) -> tuple[Finding, ...]:
     """Return every finding about one measurement: those made while measuring, and those the evidence gives."""
-    return (*measurement.findings, *_doubts_of_counters(measurement), *_doubts_of_replies(measurement))
+    return (
+        *measurement.findings,
+        *_doubts_of_server(measurement),
+        *compare(measurement),
+        *_doubts_of_replies(measurement),
+        *_against_prediction(measurement),
+    )
 
 
 def length_mismatch(exchange: Exchange) -> Finding | None:
@@ -58,17 +76,6 @@ def length_mismatch(exchange: Exchange) -> Finding | None:
     )
 
 
-def too_few(seen: int, sent: int) -> Finding | None:
-    """Return a finding when fewer query tokens were counted than were sent, None otherwise."""
-    if seen >= sent:
-        return None
-    return Finding(
-        "KV104",
-        f"the server looked up {seen:,} tokens where {sent:,} were sent: {sent - seen:,} fewer",
-        "scrape every engine behind the endpoint (--kv-metrics, repeatable)",
-    )
-
-
 def prefill_problem(exchanges: Sequence[Exchange]) -> Finding | None:
     """Return why the cache cannot have been warmed as planned, None when it was."""
     failed = [e.failure for e in exchanges if e.failure is not None]
@@ -79,7 +86,7 @@ def prefill_problem(exchanges: Sequence[Exchange]) -> Finding | None:
     return next((wrong for wrong in map(length_mismatch, exchanges) if wrong is not None), None)
 
 
-def _doubts_of_counters(m: Measurement) -> Iterator[Finding]:
+def _doubts_of_server(m: Measurement) -> Iterator[Finding]:
     if m.facts.caching is False:
         how = f" ({m.facts.caching_flag})" if m.facts.caching_flag else ""
         yield Finding("KV107", "the server says that its prefix cache is off", f"switch it on{how}")
@@ -87,28 +94,11 @@ def _doubts_of_counters(m: Measurement) -> Iterator[Finding]:
         yield Finding(
             "KV304", "the traffic was not sent by this package, so foreign traffic in it cannot be told apart"
         )
-    counters = m.counters
-    if counters is None or not m.own_traffic or not m.exchanges:
-        return
-    sent = sum(prompt_tokens(e) for e in m.exchanges if e.ok)
-    possible = sent + sum(prompt_tokens(e) for e in m.exchanges if not e.ok and e.sent is not None)
-    if counters.query > possible:
-        extra = counters.query - possible
+    if m.facts.unconfirmed:
         yield Finding(
-            "KV103",
-            f"the server looked up {counters.query:,} tokens where {possible:,} were sent: {extra:,} more",
-            "another client used the server meanwhile, or the engine counts a request more than once under pressure",
-        )
-    elif m.facts.caching is not False:
-        fewer = too_few(counters.query, sent)
-        if fewer is not None:
-            yield fewer
-    cached = cached_tokens(m.exchanges)
-    if cached is not None and all(e.ok for e in m.exchanges) and cached != counters.hit and counters.query == sent:
-        yield Finding(
-            "KV114",
-            f"the counters say {counters.hit:,} hit tokens, the replies' cached_tokens add up to {cached:,}",
-            "one of them is wrong: send one prompt twice and compare",
+            "KV310",
+            f"unconfirmed: how {m.facts.engine} reports reuse was not read in its own source, only elsewhere",
+            "compare one prompt sent twice with what you expect, and tell us",
         )
 
 
@@ -125,15 +115,32 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
             yield Finding("KV109", f"all {total} requests failed: {kinds}{asked}")
         else:
             yield Finding("KV203", f"{len(failed)} of {total} requests failed: {kinds}{asked}")
-    for exchange in m.exchanges:
-        cached, prompt = exchange.cached_tokens, exchange.prompt_tokens
-        if cached is not None and prompt is not None and cached > prompt:
-            yield Finding("KV112", f"a reply reports {cached:,} cached of {prompt:,} prompt tokens")
-            break
+    if not m.disaggregated:
+        yield from _impossible(m)
     wrong = next((w for w in map(length_mismatch, m.exchanges) if w is not None), None)
     if wrong is not None and wrong not in m.findings:
         yield wrong
-    yield from _against_prediction(m)
+
+
+def _impossible(m: Measurement) -> Iterator[Finding]:
+    for exchange in (*m.prefill, *m.exchanges):
+        cached, prompt = exchange.cached_tokens, exchange.prompt_tokens
+        if cached is None or prompt is None or not (prompt or cached):
+            continue
+        if cached > prompt:
+            yield Finding(
+                "KV112",
+                f"a reply reports {cached:,} cached of {prompt:,} prompt tokens",
+                "does its prompt number leave the cached part out? Then --kv-usage-prompt=uncached",
+            )
+            return
+        if cached == prompt and not m.facts.whole_prompt_hits:
+            yield Finding(
+                "KV122",
+                f"a reply reports all of its {prompt:,} prompt tokens as cached; at least one is always computed",
+                "decode engines of a disaggregated pair do that: measure the prefill side (--kv-metrics prefill=URL)",
+            )
+            return
 
 
 def _against_prediction(m: Measurement) -> Iterator[Finding]:
@@ -154,9 +161,11 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
             f"the shared prefix of {m.prefix_len} tokens is shorter than one block of {block}: nothing can be reused",
             f"share at least {block} tokens",
         )
-    cached = [e.cached_tokens for e in m.exchanges]
-    if not prediction.exact or len(cached) != len(prediction.per_request):
+    yield from _too_soon(m)
+    yield from spread_over_engines(m)
+    if m.disaggregated or not prediction.exact or len(m.exchanges) != len(prediction.per_request):
         return
+    cached = [e.cached_tokens for e in m.exchanges]
     short = [
         (number, seen, wanted)
         for number, (seen, wanted) in enumerate(zip(cached, prediction.per_request, strict=True))
@@ -172,16 +181,17 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
         )
 
 
-def cached_tokens(exchanges: Sequence[Exchange]) -> int | None:
-    """Return the cached tokens of all whole answers; None when there is none, or one does not report them."""
-    values = [e.cached_tokens for e in exchanges if e.ok]
-    if not values or any(value is None for value in values):
-        return None
-    return sum(value for value in values if value is not None)
-
-
-def prompt_tokens(exchange: Exchange) -> int:
-    """Return the prompt tokens of a request: what the server reports, else what was sent."""
-    if exchange.prompt_tokens is not None:
-        return exchange.prompt_tokens
-    return exchange.prompt_len or 0
+def _too_soon(m: Measurement) -> Iterator[Finding]:
+    """Nothing was reused although it was all there: a hosted cache needs a while until what it wrote can be read."""
+    prediction = m.prediction
+    if prediction is None or not prediction.hit_tokens or cached_tokens(m.exchanges) != 0:
+        return
+    answers = sorted(e.end for e in (*m.prefill, *m.exchanges) if e.ok)
+    later = [e.sent for e, hit in zip(m.exchanges, prediction.per_request, strict=True) if hit and e.sent is not None]
+    if answers and later:
+        yield Finding(
+            "KV312",
+            f"nothing was cached; the first request that could hit was sent {max(0.0, min(later) - answers[0]):.1f} s"
+            " after the first answer",
+            "a hosted cache may need up to half a minute until a prefix can be read: kv.run(..., settle=30)",
+        )

@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from .errors import ConfigurationError
 
 _API_ROOT = "/v1"
+_SERVER = "prometheus+"
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
+
+
+Role = Literal["engine", "prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSource:
+    """Where counters are read.
+
+    Attributes:
+        url: a metrics page, or the base of a Prometheus server's HTTP API; may carry user-info.
+        name: tells several sources apart; empty: unnamed.
+        kind: a ``page``, or a ``prometheus`` server that scrapes it.
+        match: label matchers for a server, as PromQL writes them between braces; empty: everything it has.
+        renamed: the prefix of the profile's sample names and what the server writes in its place.
+        json_page: samples as (name, dotted path) when the page is a list of JSON statistics, drained by reading.
+    """
+
+    url: str = field(repr=False)
+    name: str = ""
+    kind: Literal["page", "prometheus"] = "page"
+    match: str = ""
+    renamed: tuple[str, str] | None = None
+    json_page: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def role(self) -> Role:
+        """What its engines do: ``prefill`` or ``decode`` at the head of the name are a disaggregated pair's sides."""
+        for role in ("prefill", "decode"):
+            if self.name.startswith(role):
+                return role
+        return "engine"
+
+    @property
+    def shown(self) -> str:
+        """Name, or the URL without user-info."""
+        return self.name or without_userinfo(self.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +61,9 @@ class Endpoint:
     Attributes:
         base: URL without ``/v1`` and without a slash at the end; user-info, if any, takes the place of a key.
         model: model to ask for; None: the served one, when there is exactly one.
-        metrics: pages with the server's counters; empty: derived from ``base``.
+        metrics: where the counters are read; empty: derived from ``base``.
         engine: id of an engine profile; None: detected.
+        profiles: the user's own engine profiles, as files or tables.
         api_key: bearer token; never shown.
         headers: further request headers as (name, value); values are never shown.
         timeout: seconds for one request, from queueing to the last byte.
@@ -27,8 +71,9 @@ class Endpoint:
 
     base: str = field(repr=False)
     model: str | None = None
-    metrics: tuple[str, ...] = field(default=(), repr=False)
+    metrics: tuple[MetricsSource, ...] = field(default=(), repr=False)
     engine: str | None = None
+    profiles: tuple[Path | Mapping[str, Any], ...] = field(default=(), repr=False)
     api_key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
@@ -38,10 +83,11 @@ class Endpoint:
         """The base URL without user-info, for reports."""
         return without_userinfo(self.base)
 
-    @property
-    def metrics_urls(self) -> tuple[str, ...]:
-        """The pages to scrape: those given, else ``/metrics`` beside ``/v1``."""
-        return self.metrics or (f"{self.base}/metrics",)
+    def sources(self, path: str = "/metrics") -> tuple[MetricsSource, ...]:
+        """Return where the counters are read: what was given, else ``path`` beside ``/v1``."""
+        if len(self.metrics) < 2:
+            return self.metrics or (MetricsSource(f"{self.base}{path}"),)
+        return tuple(replace(source, name=source.shown) for source in self.metrics)  # a name tells their engines apart
 
     def api(self, path: str) -> str:
         """Return the URL of an OpenAI route, such as ``chat/completions``."""
@@ -51,13 +97,27 @@ class Endpoint:
         """Return the URL of a route beside ``/v1``, such as ``/tokenize``."""
         return self.url + path
 
-    def headers_for(self, url: str) -> dict[str, str]:
-        """Return the request headers for a URL: its own user-info first, and our credentials for our own host only."""
+    def headers_for(
+        self, url: str, auth: str = "Authorization", headers: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the request headers for a URL: its own user-info first, and our credentials for our own host only.
+
+        Args:
+            url: what is asked for.
+            auth: header that carries the API key: a bearer token in ``Authorization``, the bare key in any other.
+            headers: what the engine or provider wants beside it; the endpoint's own headers win.
+        """
         basic = _basic(url)
         if urlsplit(url).hostname != urlsplit(self.base).hostname:
             return basic
-        own = _basic(self.base) or ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
-        return {**own, **basic, **dict(self.headers)}
+        own = _basic(self.base)
+        if not own and self.api_key:
+            own = {auth: f"Bearer {self.api_key}" if auth.lower() == "authorization" else self.api_key}
+        # names of headers are the same in any case, and one that is sent twice is refused by some servers
+        merged: dict[str, tuple[str, str]] = {}
+        for part in (headers or {}, own, basic, dict(self.headers)):
+            merged.update({name.lower(): (name, value) for name, value in part.items()})
+        return dict(merged.values())
 
     def redact(self, text: str) -> str:
         """Return ``text`` with every secret of this endpoint replaced, for messages that a server may have echoed."""
@@ -85,13 +145,26 @@ def parse_base_url(url: str, origin: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
-def parse_metrics_url(url: str, origin: str) -> str:
-    """Return ``url`` when it is an http(s) URL with a host; its query is kept.
+def parse_metrics_source(value: str, origin: str) -> MetricsSource:
+    """Return a source of counters: ``URL``, ``name=URL``, or either with ``prometheus+`` before the scheme.
+
+    A Prometheus server takes label matchers after ``?match=``, such as ``?match=job="vllm",instance="h:8000"``.
 
     Raises:
-        ConfigurationError: otherwise.
+        ConfigurationError: not an http(s) URL with a host, or a name that is none.
     """
-    return urlunsplit(_http_url(url, origin)._replace(fragment=""))
+    name, separator, url = value.strip().partition("=")
+    if not separator or not _NAME.fullmatch(name):
+        name, url = "", value
+    server = url.strip().startswith(_SERVER)
+    parts = _http_url(url.strip().removeprefix(_SERVER), origin)._replace(fragment="")
+    if not server:
+        return MetricsSource(urlunsplit(parts), name)
+    marker, _, match = parts.query.partition("=")
+    if parts.query and marker != "match":
+        raise ConfigurationError(f'{origin}: expected ?match= with label matchers, such as ?match=job="vllm"')
+    base = urlunsplit(parts._replace(query="", path=parts.path.rstrip("/")))
+    return MetricsSource(base, name, "prometheus", unquote(match).strip("{}"))
 
 
 def _basic(url: str) -> dict[str, str]:

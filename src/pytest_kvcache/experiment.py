@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from . import load
-from .client import Call, Client, parse_json
-from .diagnose import prefill_problem, prompt_tokens
+from .calls import Calls
+from .client import Client
+from .diagnose import prefill_problem
 from .endpoint import Endpoint
-from .errors import EndpointError, ProtocolError, WorkloadError
-from .model import Composed, Exchange, Finding, Measurement, Phase, Request, ResetMode, Tokens
+from .errors import EndpointError
+from .model import Composed, Exchange, Finding, Measurement, Phase, Prediction, Prompt, Request, ResetMode
+from .pressure import Sampler
 from .protocols import Tokenizer, Workload
+from .reconcile import Sent, sent
+from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
 from .scrape import Snapshot
 from .simulate.replay import predict
 from .target import Target, inspect
+from .tokenizer import tokenizer_of
 from .window import Window
+
+_LOOK_AGAIN = 0.5  # seconds between two looks whether a hosted cache can be read yet
 
 Progress = Callable[[Phase, int, int], None]
 Keep = Callable[[Measurement], None]
@@ -36,6 +43,9 @@ class Plan:
         stream: ask for event streams; without, there is no time to first token.
         counters: False when only ``usage`` will be judged.
         tokenizer: file, folder, hub id or ``builtin``; None: what the engine profile says.
+        settle: seconds at most to wait after prefill until its last prompt is read from the cache; 0: do not look.
+        usage_prompt / usage_absent: what the user declares of the replies' usage; None: as the profile says.
+        sample_interval: seconds between two looks at the gauges during the load; 0: none.
     """
 
     nonce: str
@@ -44,6 +54,10 @@ class Plan:
     stream: bool = True
     counters: bool = True
     tokenizer: str | None = None
+    settle: float = 0.0
+    usage_prompt: Convention | None = None
+    usage_absent: Absent | None = None
+    sample_interval: float = 0.0
 
 
 async def run(
@@ -65,9 +79,11 @@ async def run(
     """
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
-        tokenizer = await _tokenizer(client, target, plan.tokenizer)
+        tokenizer = None if workload.verbatim else await tokenizer_of(client, target, plan.tokenizer)
         composed = workload.compose(target.facts, tokenizer, plan.nonce, as_ids=target.profile.prompt_ids)
-        return await _Run(client, target, plan, composed, progress, keep).measure(tokenizer)
+        prediction = None if workload.verbatim else predict(composed, target.facts.block_size)
+        calls = Calls(target.profile, target.facts, plan.stream, plan.usage_prompt, plan.usage_absent)
+        return await _Run(client, target, plan, composed, prediction, calls, progress, keep).measure(tokenizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +92,29 @@ class Observation:
 
     Attributes:
         target: the checked endpoint.
-        before: the first snapshot.
+        before: the first snapshots.
         started: monotonic seconds.
     """
 
     endpoint: Endpoint
     target: Target
-    before: Snapshot
+    before: tuple[Snapshot, ...]
     started: float
 
     async def finish(self, title: str = "own traffic") -> Measurement:
         """Take the last snapshot and return the measurement; what goes wrong becomes findings."""
         async with Client(self.endpoint) as client:
             window = Window(client, self.target, before=self.before, started=self.started)
-            engines = await window.close()
-        return Measurement(
+            await window.close(own_traffic=False)
+        measured = Measurement(
             title=title,
             facts=self.target.facts,
-            engines=engines,
+            engines={},
             own_traffic=False,
-            findings=tuple(window.findings),
+            findings=self.target.findings,
             cache_state=NOT_RESET,
-            started=window.started,
-            ended=window.ended,
         )
+        return _with_window(measured, window)
 
 
 async def observe(endpoint: Endpoint) -> Observation:
@@ -113,7 +128,7 @@ async def observe(endpoint: Endpoint) -> Observation:
         target = await inspect(client)
         window = Window(client, target)
         await window.open()
-        if window.before is None:
+        if not window.before:
             raise EndpointError(
                 f"{endpoint.url}: traffic of your own is measured by counters, and {target.profile.title} has none"
             )
@@ -126,22 +141,24 @@ class _Run:
     target: Target
     plan: Plan
     composed: Composed
+    prediction: Prediction | None
+    calls: Calls
     progress: Progress | None
     keep: Keep | None
     probed: list[Exchange] = field(default_factory=list)
     prefilled: tuple[Exchange, ...] = ()
 
-    async def measure(self, tokenizer: Tokenizer) -> Measurement:
-        prediction = predict(self.composed, self.target.facts.block_size)
+    async def measure(self, tokenizer: Tokenizer | None) -> Measurement:
         make_probe = partial(_probe_prompt, self.target, tokenizer, self.plan.nonce)
         state = await reset(self.client, self.target, self.plan.reset, make_probe, self._probe)
         done: dict[int, Exchange] = {}
         window = Window(self.client, self.target, findings=list(self.target.findings))
+        sampler = Sampler(self.client, self.target.readers, self.plan.sample_interval)
         result = Measurement(
             title=self.composed.title,
             facts=self.target.facts,
             engines={},
-            prediction=prediction,
+            prediction=self.prediction,
             prefix_len=self.composed.prefix_len,
             cache_state=state,
         )
@@ -149,27 +166,39 @@ class _Run:
             problem = await self._prefill() or await window.open(self._looked_up([*self.probed, *self.prefilled]))
             if problem is not None:  # the load would take its time and prove nothing
                 return replace(result, prefill=self.prefilled, findings=(*window.findings, problem))
-            await self._drive(self.composed.load(), "load", len(self.composed), done)
-            engines = await window.close(self._looked_up(done.values()))
+            async with sampler:
+                await self._drive(self.composed.load(), "load", len(self.composed), done)
+            await window.close(self._looked_up(done.values()), sampler=sampler)
         except asyncio.CancelledError:
             if self.keep is not None:
                 total = len(self.composed)
                 stopped = Finding("KV116", f"interrupted after {len(done)} of {total} requests; nothing was judged")
-                self.keep(self._result(result, window, {}, done, stopped))
+                self.keep(self._result(result, window, done, stopped))
             raise
-        return self._result(result, window, engines, done)
+        return self._result(result, window, done)
 
     async def _prefill(self) -> Finding | None:
         requests = list(self.composed.prefill())
         done: dict[int, Exchange] = {}
         await self._drive(iter(requests), "prefill", len(requests), done)
-        self.prefilled = load.in_order(done)
-        return prefill_problem(self.prefilled)
+        self.prefilled = self.calls.with_zeros(load.in_order(done))
+        problem = prefill_problem(self.prefilled)
+        if problem is None and requests and self.plan.settle:
+            await self._until_readable(requests[-1])
+        return problem
+
+    async def _until_readable(self, request: Request) -> None:
+        """Repeat the last prefill request until the server reads it from its cache, at most for the settle time."""
+        deadline = time.monotonic() + self.plan.settle
+        while (left := deadline - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, _LOOK_AGAIN))
+            if (await self._probe(request)).cached_tokens:
+                return
 
     async def _drive(self, requests: Iterator[Request], phase: Phase, total: int, into: dict[int, Exchange]) -> None:
         report = self.progress
         await load.closed_loop(
-            map(self._call, requests),
+            map(self.calls, requests),
             self.client.send,
             concurrency=max(1, min(self.plan.concurrency, total)),
             into=into,
@@ -177,84 +206,49 @@ class _Run:
         )
 
     async def _probe(self, request: Request) -> Exchange:
-        exchange = await self.client.send(self._call(request))
+        exchange = await self.client.send(self.calls(request))
         self.probed.append(exchange)
         return exchange
 
-    def _looked_up(self, exchanges: Iterable[Exchange]) -> int:
-        """Return the query tokens that the counters must show for these requests, at least."""
-        if self.target.facts.caching is False:  # a cache that is off looks nothing up
-            return 0
-        return sum(prompt_tokens(e) for e in exchanges if e.ok)
-
-    def _call(self, request: Request) -> Call:
-        prompt = request.prompt
-        body: dict[str, Any] = {
-            "model": self.target.facts.model,
-            "prompt": list(prompt.ids) if prompt.text is None else prompt.text,
-            "max_tokens": request.max_tokens,
-            "temperature": 0,
-            **self.target.profile.request,
-        }
-        if self.plan.stream:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return Call("completions", body, request.phase, len(prompt.ids))
+    def _looked_up(self, exchanges: Iterable[Exchange]) -> Sent:
+        """Return the query tokens that the counters must show for these requests."""
+        expected = sent(exchanges)
+        # A cache that is off looks nothing up.
+        return replace(expected, low=0) if self.target.facts.caching is False else expected
 
     def _result(
         self,
         result: Measurement,
         window: Window,
-        engines: dict[str, Tokens],
         done: dict[int, Exchange],
         *more: Finding,
     ) -> Measurement:
-        return replace(
-            result,
-            engines=engines,
-            exchanges=load.in_order(done),
-            prefill=self.prefilled,
-            findings=(*window.findings, *more),
-            started=window.started,
-            ended=window.ended or max((e.end for e in done.values()), default=window.started),
-        )
+        exchanges = self.calls.with_zeros(load.in_order(done))
+        measured = replace(result, exchanges=exchanges, prefill=self.prefilled, findings=more)
+        return _with_window(measured, window)
 
 
-def _probe_prompt(target: Target, tokenizer: Tokenizer, nonce: str) -> Request:
+def _with_window(measured: Measurement, window: Window) -> Measurement:
+    return replace(
+        measured,
+        engines=window.engines,
+        aside=window.aside,
+        disaggregated=window.target.disaggregated,
+        pressure=window.pressure,
+        server_latency=window.latency,
+        findings=(*window.findings, *measured.findings),
+        started=window.started,
+        ended=window.ended or max((e.end for e in measured.exchanges), default=window.started),
+    )
+
+
+def _probe_prompt(target: Target, tokenizer: Tokenizer | None, nonce: str) -> Request:
     from .workloads.shapes import SharedPrefix
 
-    length = 3 * (target.facts.block_size or 16) + 1
+    length = 3 * (target.facts.block_size or target.facts.block_usual or 16) + 1
+    if tokenizer is None:
+        text = " ".join(f"{nonce} reset {number}" for number in range(length))
+        return Request(Prompt((), text), 1, "prefill")
     shape = SharedPrefix(requests=1, input_len=length, prefix_len=0, output_len=1, align=None)
     composed = shape.compose(target.facts, tokenizer, f"{nonce}:reset", as_ids=target.profile.prompt_ids)
     return next(composed.load())
-
-
-async def _tokenizer(client: Client, target: Target, spec: str | None) -> Tokenizer:
-    from .workloads.tokens import learn_server_tokenizer, load_tokenizer
-
-    chosen = spec or target.profile.tokenizer
-    if chosen is not None:
-        return load_tokenizer(chosen)
-    route = target.profile.tokenize
-    if route is None:
-        raise WorkloadError(
-            f"{target.profile.title} does not tell its tokens; name its tokenizer with --kv-tokenizer"
-            " (a tokenizer.json, a folder with one, or a hub id)"
-        )
-
-    async def tokenize(text: str) -> list[int]:
-        body = {"model": target.facts.model, "prompt": text}
-        page = await client.post(client.endpoint.route(route), body)
-        if page.status != 200:
-            raise EndpointError(
-                f"{client.endpoint.url}{route} answered {page.status}: {client.explain(page)};"
-                " name the tokenizer with --kv-tokenizer"
-            )
-        reply = parse_json(page)
-        tokens = reply.get("tokens") if isinstance(reply, dict) else None
-        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise ProtocolError(
-                f"{client.endpoint.url}{route}: expected 'tokens', a list of ids, got {page.text[:120]!r}"
-            )
-        return tokens
-
-    return await learn_server_tokenizer(tokenize)

@@ -28,12 +28,16 @@ class Tokenizer(Protocol):
 class Workload(Protocol):
     """A description of traffic, immutable, not yet bound to a server."""
 
-    def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> Composed:
+    @property
+    def verbatim(self) -> bool:
+        """Tell whether the user's own bodies are sent as they are: nothing to tokenise, nothing to predict."""
+
+    def compose(self, facts: ServerFacts, tokenizer: Tokenizer | None, nonce: str, *, as_ids: bool) -> Composed:
         """Bind the description to a server.
 
         Args:
             facts: block size and context length of the server.
-            tokenizer: must be the server's.
+            tokenizer: the server's; None only when ``verbatim``.
             nonce: put at the head of every distinct prompt, so that another nonce shares nothing.
             as_ids: send token ids when the workload leaves the choice.
 

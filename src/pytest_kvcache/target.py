@@ -1,18 +1,24 @@
-"""What server is this? Its model, engine, block size and tokenizer, asked once before anything is measured."""
+"""What server is this? Its model, engine, counters and block size, asked once before anything is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import scrape
 from .client import Client, parse_json
-from .engines import Profile, Variant, builtin_profiles, detect
-from .errors import ConfigurationError, EndpointError, KVCacheError, ProtocolError
+from .endpoint import MetricsSource
+from .engines import Catalogue, Profile, Reader, Variant, shipped
+from .engines.profile import FactSource, in_range
+from .errors import CounterMissing, EndpointError, KVCacheError, ProtocolError
 from .model import Finding, ServerFacts
+from .scrape import Snapshot
 
 USAGE = "usage"
+_CONFIRMED = frozenset("SR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +27,22 @@ class Target:
 
     Attributes:
         profile: how its engine reports reuse.
-        variant: how its version counts; None when there are no counters to read.
         facts: what goes into the report.
-        findings: what is wrong with its counters, when the run does without them.
-        page: the counters when they were first read, before anything was sent; None without counters.
+        readers: one for each source of counters; empty when there are none to read.
+        findings: what is wrong with its counters.
+        first: the counters when they were first read, before anything was sent, in the order of ``readers``.
     """
 
     profile: Profile
-    variant: Variant | None
     facts: ServerFacts
+    readers: tuple[Reader, ...] = ()
     findings: tuple[Finding, ...] = ()
-    page: scrape.Snapshot | None = None
+    first: tuple[Snapshot, ...] = ()
+
+    @property
+    def disaggregated(self) -> bool:
+        """True when replies come from a decode engine, to which the prompt's KV was transferred."""
+        return any(reader.source.role == "decode" for reader in self.readers)
 
 
 async def inspect(client: Client, *, counters: bool = True) -> Target:
@@ -42,46 +53,75 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         counters: False when only ``usage`` will be judged: then an unreadable metrics page is a doubt, not an error.
 
     Raises:
-        EndpointError: unreachable, refused, the model is not served, or the metrics page cannot be had.
+        EndpointError: unreachable, refused, the model is not served, or the counters cannot be had.
         ProtocolError: a reply or the page is not understood.
         ConfigurationError: the engine is unknown.
     """
-    model, limit = _choose_model(client, await client.models())
-    forced = _forced_profile(client)
-    if forced is not None and not forced.variants:
-        return Target(forced, None, _usage_facts(forced, model, limit))
+    catalogue = Catalogue(client.endpoint.profiles) if client.endpoint.profiles else shipped()
+    known = _known_profile(client, catalogue)
+    if known is not None:
+        client.speak(known.auth, known.headers)
+    model, limit = await _choose_model(client, known)
+    if known is not None and not known.variants:
+        return Target(known, _facts(known, model, limit))
     try:
-        profile, page = await _read_page(client, forced)
-        version = await _version(client, profile)
-        variant = _variant(profile, version, page)
-    except (EndpointError, ProtocolError) as error:
+        readers, first = await _read_sources(client, catalogue, known, model)
+    except (EndpointError, ProtocolError, CounterMissing) as error:
         if counters:
             raise type(error)(f"{error}, or judge by usage alone: --kv-engine=usage") from None
-        profile = builtin_profiles()[USAGE]
+        profile = catalogue.get(USAGE)
         finding = Finding("KV302", f"no counters: {error}", "the rate comes from usage alone")
-        return Target(profile, None, _usage_facts(profile, model, limit), (finding,))
-    facts = ServerFacts(
+        return Target(profile, _facts(profile, model, limit), findings=(finding,))
+    main, page = next((r, p) for r, p in zip(readers, first, strict=True) if not r.aside)
+    facts = replace(
+        _facts(main.profile, model, limit),
+        variant=main.variant.id if main.variant else None,
+        version=main.version,
+        block_size=main.block_size,
+        caching=_caching(main.profile, page),
+        unit=main.variant.unit if main.variant else "tokens",
+        counted=main.variant.counted if main.variant else "",
+        unconfirmed=main.variant is not None and main.variant.grade not in _CONFIRMED,
+    )
+    findings = tuple(finding for reader in readers for finding in _known_defects(reader))
+    return Target(main.profile, facts, readers, findings, first)
+
+
+def _known_profile(client: Client, catalogue: Catalogue) -> Profile | None:
+    if client.endpoint.engine is not None:
+        return catalogue.get(client.endpoint.engine)
+    if client.endpoint.metrics:
+        return None
+    return catalogue.provider(urlsplit(client.endpoint.base).hostname or "")
+
+
+def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
+    return ServerFacts(
         engine=profile.id,
         model=model,
-        variant=variant.id,
-        version=version,
-        block_size=_block_size(profile, page),
-        caching=_caching(profile, page),
         max_model_len=limit,
         simulated=profile.simulated,
         usage_flag=profile.usage_flag,
         caching_flag=profile.caching_flag,
+        unconfirmed=profile.grade not in _CONFIRMED,
+        whole_prompt_hits=profile.full_hit.cap == "L",
+        probe_tokens=profile.lookups.probe_tokens,
+        block_usual=profile.block_usual,
     )
-    return Target(profile, variant, facts, page=page)
 
 
-def _usage_facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
-    return ServerFacts(profile.id, model, max_model_len=limit, usage_flag=profile.usage_flag)
+# --- the model -------------------------------------------------------------------------------------------------------
 
 
-def _choose_model(client: Client, entries: list[dict[str, Any]]) -> tuple[str, int | None]:
-    ids = [entry["id"] for entry in entries]
+async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int | None]:
     wanted = client.endpoint.model
+    try:
+        entries = await client.models()
+    except EndpointError:
+        if known is None or known.kind != "provider" or wanted is None:
+            raise
+        return wanted, None  # not every provider lists its models
+    ids = [entry["id"] for entry in entries]
     served = f"{client.endpoint.url} serves {_listed(ids)}"
     if wanted is None:
         roots = [e for e in entries if not e.get("parent")]  # adapters name their base model as parent
@@ -97,68 +137,148 @@ def _choose_model(client: Client, entries: list[dict[str, Any]]) -> tuple[str, i
     return chosen["id"], limit if isinstance(limit, int) else None
 
 
-def _forced_profile(client: Client) -> Profile | None:
-    name = client.endpoint.engine
-    if name is None:
-        return None
-    profiles = builtin_profiles()
-    if name not in profiles:
-        raise ConfigurationError(f"unknown engine {name!r}; known are {_listed(profiles)}")
-    return profiles[name]
+# --- the counters ----------------------------------------------------------------------------------------------------
 
 
-async def _read_page(client: Client, forced: Profile | None) -> tuple[Profile, scrape.Snapshot]:
-    candidates = [forced] if forced else builtin_profiles().values()
-    page = await scrape.fetch(client, {name for profile in candidates for name in profile.samples()})
-    profile = forced or detect(name for name, _ in page.samples)
+async def _read_sources(
+    client: Client, catalogue: Catalogue, known: Profile | None, model: str
+) -> tuple[tuple[Reader, ...], tuple[Snapshot, ...]]:
+    sources = client.endpoint.sources(known.metrics_path if known else "/metrics")
+    if known is not None and known.json_page:
+        sources = tuple(replace(source, json_page=tuple(known.json_page.items())) for source in sources)
+    names = known.samples() if known is not None else catalogue.samples()
+    pages = await asyncio.gather(*(scrape.fetch(client, source, names) for source in sources))
+    readers = [
+        await _reader(client, source, page, known, catalogue, model)
+        for source, page in zip(sources, pages, strict=True)
+    ]
+    if all(reader.aside for reader in readers):
+        raise EndpointError(
+            f"{_listed(s.shown for s in sources)}: every page is of a decode engine or a cache server, which are"
+            " shown beside an engine's; name the page of the engine that prefills too (--kv-metrics prefill=URL)"
+        )
+    sizes = {reader.block_size for reader in readers if not reader.aside} - {None}
+    if len(sizes) > 1:
+        raise ProtocolError(
+            f"engines with different block sizes ({_listed(sorted(map(str, sizes)))}) behind one endpoint"
+        )
+    return tuple(readers), tuple(pages)
+
+
+async def _reader(
+    client: Client, source: MetricsSource, page: Snapshot, known: Profile | None, catalogue: Catalogue, model: str
+) -> Reader:
+    profile = known or catalogue.detect(page.names())
     if profile is None:
         raise ProtocolError(
-            f"{page.origin} carries none of the samples of a known engine ({_listed(_detectable())});"
-            " are its statistics switched off, or is this a router's page? Name the engine's page with --kv-metrics"
+            f"{page.origin} carries none of the samples of a known engine: are its statistics switched off, or is this"
+            " a router's page? Name the engine's page with --kv-metrics"
         )
-    return profile, page
+    if not profile.variants or profile.kind == "gateway":
+        raise EndpointError(
+            f"{page.origin} is the page of {profile.title}, which has no hit counters: {profile.instead}"
+        )
+    version = await _version(client, profile)
+    variant = _variant(profile, version, page)
+    return Reader(
+        source=source,
+        profile=profile,
+        variant=variant,
+        version=version,
+        block_size=await _block_size(client, profile, page),
+        model=_served_under(profile, variant, page, model),
+    )
+
+
+def _variant(profile: Profile, version: str | None, page: Snapshot) -> Variant:
+    names = {name for name, _ in page.samples}
+    variant = profile.variant(version, names)
+    if variant is not None and variant.needed() <= names:
+        return variant
+    for gauge in profile.unmeasurable:
+        if names.issuperset(gauge.present):
+            raise EndpointError(f"{page.origin} ({profile.title}): {gauge.why}")
+    if variant is None:
+        known = _listed(v.versions or v.id for v in profile.variants)
+        raise EndpointError(
+            f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; known are {known}"
+        )
+    missing = _listed(sorted(variant.needed() - names))
+    hint = f" ({profile.metrics_flag})" if profile.metrics_flag else ""
+    raise CounterMissing(
+        f"{page.origin} looks like {profile.title} and has no {missing}; expected its hit counters{hint}"
+    )
+
+
+def _served_under(profile: Profile, variant: Variant, page: Snapshot, model: str) -> str | None:
+    """Return the model to filter by, when the page counts several and one is ours."""
+    if profile.model_label is None:
+        return None
+    names = dict.fromkeys(s.sample for s in variant.query)
+    values = {value for name in names for value in page.label(name, profile.model_label)}
+    return model if len(values) > 1 and model in values else None
+
+
+def _known_defects(reader: Reader) -> Iterable[Finding]:
+    for defect in reader.profile.distrust:
+        if defect.role is not None and defect.role != reader.source.role:
+            continue
+        if defect.versions and (reader.version is None or not in_range(reader.version, defect.versions)):
+            continue
+        code = "KV124" if defect.invalid else "KV310"
+        yield Finding(code, f"{reader.profile.title} {reader.version or ''}: {defect.why}".replace(" :", ":"))
+
+
+# --- facts that the server tells -------------------------------------------------------------------------------------
 
 
 async def _version(client: Client, profile: Profile) -> str | None:
     if profile.version_route is None:
         return None
+    value = await _told(client, profile.version_route, profile.version_field)
+    return value if isinstance(value, str) else None
+
+
+async def _block_size(client: Client, profile: Profile, page: Snapshot) -> int | None:
+    if profile.block_fixed is not None:
+        return profile.block_fixed
+    for source in profile.block_size:
+        values = await _values(client, source, page)
+        if len(values) > 1:
+            raise ProtocolError(
+                f"{page.origin}: engines with different block sizes ({_listed(values)}) behind one endpoint"
+            )
+        if values and values[0].isdigit() and int(values[0]) > 0:
+            return int(values[0])
+    return None
+
+
+async def _values(client: Client, source: FactSource, page: Snapshot) -> Sequence[str]:
+    if source.sample is not None and source.label is not None:
+        return page.label(source.sample, source.label)
+    if source.sample is not None:
+        return sorted({f"{value:.0f}" for value in page.series(source.sample).values()})
+    if source.route is not None and source.field is not None:
+        value = await _told(client, source.route, source.field)
+        return [] if value is None else [str(value)]
+    return []
+
+
+async def _told(client: Client, route: str, field: str) -> Any:
     try:
-        page = await client.get(client.endpoint.route(profile.version_route))
-        body = parse_json(page) if page.status == 200 else None
+        page = await client.get(client.endpoint.route(route))
+        found = parse_json(page) if page.status == 200 else None
     except KVCacheError:
         return None  # a proxy may hide the route; the page's samples decide then
-    version = body.get("version") if isinstance(body, dict) else None
-    return version if isinstance(version, str) else None
+    for part in field.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
-def _variant(profile: Profile, version: str | None, page: scrape.Snapshot) -> Variant:
-    variant = profile.variant(version, (name for name, _ in page.samples))
-    if variant is None:
-        known = _listed(variant.versions for variant in profile.variants)
-        raise EndpointError(
-            f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; known are {known}"
-        )
-    return variant
-
-
-def _block_size(profile: Profile, page: scrape.Snapshot) -> int | None:
-    source = profile.block_size
-    values = page.label(source.sample, source.label) if source else []
-    if len(values) > 1:
-        raise ProtocolError(
-            f"{page.origin}: engines with different block sizes ({_listed(values)}) behind one endpoint"
-        )
-    return int(values[0]) if values and values[0].isdigit() and int(values[0]) > 0 else None
-
-
-def _caching(profile: Profile, page: scrape.Snapshot) -> bool | None:
+def _caching(profile: Profile, page: Snapshot) -> bool | None:
     source = profile.caching
-    values = page.label(source.sample, source.label) if source else []
+    values = page.label(source.sample, source.label) if source and source.sample and source.label else []
     return source.off not in values if source and values else None
-
-
-def _detectable() -> list[str]:
-    return [profile.id for profile in builtin_profiles().values() if profile.detect.any]
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -1,23 +1,29 @@
-"""From one snapshot of the counters to another: wait until the engine is at rest, read, and read again."""
+"""From one snapshot of the counters to another: wait until the engines are at rest, read, and read again."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from . import scrape
 from .client import Client
-from .diagnose import too_few
-from .engines import Profile, Variant
-from .engines.counters import check_same_process, in_flight, query_tokens, tokens_by_engine
+from .engines import Reader
+from .engines.counters import check_same_process, in_flight, query_total, recounted, tokens_by_engine
+from .engines.histograms import histograms
 from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
-from .model import Finding, Tokens
-from .scrape import Snapshot
+from .histogram import Histogram, merged
+from .model import Finding, Pressure, Tokens
+from .pressure import Sampler, pressure
+from .reconcile import Sent, corrected, in_tokens, too_few
+from .scrape import Snapshot, prometheus
 from .target import Target
 
 SETTLE_SECONDS = 10.0  # vLLM publishes a step's statistics right after the answer; aborts took up to 0.24 s on 0.32
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+NOTHING = Sent(0, 0)
 
 
 @dataclass(slots=True)
@@ -26,97 +32,213 @@ class Window:
 
     ``open`` raises, because nothing was lost yet; ``close`` turns what goes wrong into findings, because the exchanges
     of the window must survive.
+
+    Attributes:
+        before / after: snapshots of every source, in the order of the target's readers; empty without counters.
+        started / ended: monotonic seconds.
+        findings: what went wrong.
+        engines / aside: tokens per engine, those that sum and those that are only shown.
+        latency: the engines' own histograms.
+        pressure: how hard they had to work; None without counters.
     """
 
     client: Client
     target: Target
-    before: Snapshot | None = None
+    before: tuple[Snapshot, ...] = ()
+    after: tuple[Snapshot, ...] = ()
     started: float = 0.0
     ended: float = 0.0
     findings: list[Finding] = field(default_factory=list)
+    engines: dict[str, Tokens] = field(default_factory=dict)
+    aside: dict[str, Tokens] = field(default_factory=dict)
+    latency: dict[str, Histogram] = field(default_factory=dict)
+    pressure: Pressure | None = None
 
-    async def open(self, expected: int = 0) -> Finding | None:
-        """Take the first snapshot once the engine is at rest.
+    async def open(self, expected: Sent = NOTHING) -> Finding | None:
+        """Take the first snapshots once the engines are at rest.
 
         Args:
-            expected: query tokens that must have arrived since the target was inspected: what was sent to warm the
-                cache must not be counted late, inside the window.
+            expected: what must have been looked up since the target was inspected: what was sent to warm the cache must
+                not be counted late, inside the window.
 
         Returns:
             Why measuring is pointless: the counters do not show what was sent. None when they do.
 
         Raises:
-            EndpointError, ProtocolError: the page cannot be had or read.
+            EndpointError, ProtocolError: a source cannot be had or read.
             NotSettled: requests were running for the whole settle time.
         """
-        page, variant = self.target.page, self.target.variant
         problem = None
-        if variant is not None and page is not None:
-            self.before = await settle(self.client, self.target.profile, variant, page, expected)
-            problem = too_few(query_tokens(variant, page, self.before), expected)
+        if self.target.readers:
+            readers, first = self.target.readers, self.target.first
+            low = lookups_in_unit(readers, expected)
+            self.before = await settle(self.client, readers, first, low)
+            problem = too_few(looked_up(readers, first, self.before), low)
         self.started = time.monotonic()
         return problem
 
-    async def close(self, expected: int = 0) -> dict[str, Tokens]:
-        """Take the last snapshot once the engine is at rest and the counters cover what was sent.
+    async def close(
+        self, expected: Sent = NOTHING, *, own_traffic: bool = True, sampler: Sampler | None = None
+    ) -> None:
+        """Take the last snapshots once the engines are at rest and the counters cover what was sent.
 
         Args:
-            expected: query tokens that must have arrived, at least.
-
-        Returns:
-            Tokens per engine; empty when there are no counters or they cannot be used, then ``findings`` says why.
+            expected: what was sent in the window.
+            own_traffic: False when that is not known.
+            sampler: what it saw during the load becomes part of the pressure.
         """
         self.ended = time.monotonic()
-        variant = self.target.variant
-        if variant is None or self.before is None:
-            return {}
+        if not self.before:
+            return
+        readers = self.target.readers
         try:
-            after = await settle(self.client, self.target.profile, variant, self.before, expected)
-            return tokens_by_engine(self.target.profile, variant, self.before, after)
+            self.after = await settle(self.client, readers, self.before, lookups_in_unit(readers, expected))
+            self._count(expected, own_traffic, sampler)
         except MeasurementError as error:
             self.findings.append(Finding(error.code, str(error)))
         except (EndpointError, ProtocolError) as error:
             self.findings.append(Finding("KV117", f"the counters could not be read at the end: {error}"))
-        return {}
+
+    def _count(self, expected: Sent, own_traffic: bool, sampler: Sampler | None) -> None:
+        engines: dict[str, Tokens] = {}
+        once: dict[str, Tokens] = {}
+        parts: dict[str, list[Histogram]] = {}
+        for reader, before, after in zip(self.target.readers, self.before, self.after, strict=True):
+            (self.aside if reader.aside else engines).update(tokens_by_engine(reader, before, after))
+            if not reader.aside:
+                once.update(recounted(reader, before, after))
+                for name, histogram in histograms(reader, before, after).items():
+                    parts.setdefault(name, []).append(histogram)
+        self.pressure = pressure(self.target.readers, self.before, self.after, sampler)
+        self.latency = {name: whole for name, found in parts.items() if (whole := merged(found)) is not None}
+        self.engines = self._understood(engines, once, expected, own_traffic)
+
+    def _understood(
+        self, engines: dict[str, Tokens], once: dict[str, Tokens], expected: Sent, own_traffic: bool
+    ) -> dict[str, Tokens]:
+        if self.target.facts.unit == "blocks":
+            if not own_traffic:
+                self.findings.append(
+                    Finding("KV101", "the counters count blocks, and whose prompts they were of is not known here")
+                )
+                return {}
+            converted = in_tokens(engines, self.target.facts.block_size, expected)
+            if isinstance(converted, Finding):
+                self.findings.append(converted)
+                return {}
+            return dict(converted)
+        if not own_traffic:
+            return engines
+        counted, finding = corrected(engines, once, expected)
+        if finding is not None:
+            self.findings.append(finding)
+        return dict(counted)
 
 
-async def settle(client: Client, profile: Profile, variant: Variant, since: Snapshot, expected: int) -> Snapshot:
-    """Return a snapshot of an engine at rest: nothing runs or waits, and two reads agree.
+def looked_up(readers: Sequence[Reader], before: Sequence[Snapshot], after: Sequence[Snapshot]) -> int:
+    """Return what the engines that sum looked up between two snapshots, in the unit that they count.
+
+    Raises:
+        CounterMissing, CounterReset, ProtocolError: a source cannot be used.
+    """
+    return sum(query_total(r, b, a) for r, b, a in zip(readers, before, after, strict=True) if not r.aside)
+
+
+def lookups_in_unit(readers: Sequence[Reader], expected: Sent) -> int:
+    """Return the least that the counters must show for what was sent."""
+    if any(reader.variant is not None and reader.variant.unit == "blocks" for reader in readers):
+        size = next((reader.block_size for reader in readers if reader.block_size), None)
+        return sum((length - 1) // size for length in expected.lengths) if size else 0
+    return expected.low
+
+
+async def settle(
+    client: Client, readers: Sequence[Reader], since: Sequence[Snapshot], low: int
+) -> tuple[Snapshot, ...]:
+    """Return snapshots of engines at rest: nothing runs or waits, and two reads agree.
 
     Args:
         client: open.
-        profile / variant: how the engine counts.
-        since: an earlier snapshot.
-        expected: query tokens that must have arrived since then. When they stop short of it the last snapshot is
+        readers: how each source is read.
+        since: earlier snapshots of them.
+        low: what must have been looked up since then. When the counters stop short of it the last snapshots are
             returned all the same: the shortfall is the caller's finding.
 
     Raises:
         NotSettled: still moving when the settle time was over.
-        EndpointError, ProtocolError, CounterReset, CounterMissing: the page cannot be had or used.
+        EndpointError, ProtocolError, CounterReset, CounterMissing: a source cannot be had or used.
     """
-    names = profile.samples()
-    deadline = time.monotonic() + SETTLE_SECONDS
-    previous: Snapshot | None = None
+    fresh, patience = await _freshness(client, readers)
+    deadline = time.monotonic() + SETTLE_SECONDS + patience
+    previous: Sequence[Snapshot] = ()
     pause = _FIRST_PAUSE
     while True:
-        snapshot = await scrape.fetch(client, names)
-        check_same_process(profile, since, snapshot)
-        busy = in_flight(profile, snapshot)
-        still = previous is not None and _same(previous, snapshot, variant.hit, variant.query)
-        covered = query_tokens(variant, since, snapshot) >= expected
-        if still and not busy and covered:
-            return snapshot
-        if snapshot.at > deadline:
-            if still and not busy:
-                return snapshot
-            state = f"{busy} requests still run or wait" if busy else "the counters still move"
-            raise NotSettled(
-                f"{snapshot.origin}: {state} after {SETTLE_SECONDS:g} s; is another client using the server?"
-            )
-        previous = snapshot
+        snapshots = await _fetch(client, readers, previous or since)
+        busy = 0
+        for reader, earlier, snapshot in zip(readers, since, snapshots, strict=True):
+            check_same_process(reader, earlier, snapshot)
+            busy += in_flight(reader, snapshot) or 0
+        error = _printed_error(readers, since, snapshots)
+        covered = looked_up(readers, since, snapshots) + error >= low
+        new = all(s.taken is None or s.taken > moment for s, moment in zip(snapshots, fresh, strict=True))
+        still = bool(previous) and all(map(_agree, readers, previous, snapshots))
+        if new and still and not busy and covered:
+            return snapshots
+        if time.monotonic() > deadline:
+            if new and still and not busy:
+                return snapshots
+            _give_up(snapshots, busy, new)
+        if not previous or all(s.taken is None or s.taken != p.taken for s, p in zip(snapshots, previous, strict=True)):
+            previous = snapshots  # the same scrape of a Prometheus server, read again, is no second opinion
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _same(left: Snapshot, right: Snapshot, *names: str) -> bool:
-    return all(left.series(name) == right.series(name) for name in names)
+async def _fetch(client: Client, readers: Sequence[Reader], last: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    fetches = (
+        scrape.fetch(client, reader.source, reader.profile.samples(), last=earlier)
+        for reader, earlier in zip(readers, last, strict=True)
+    )
+    return tuple(await asyncio.gather(*fetches))
+
+
+async def _freshness(client: Client, readers: Sequence[Reader]) -> tuple[list[float], float]:
+    """Return, for each source, the moment on its own clock after which its numbers are new, and the time that takes."""
+    moments, patience = [], 0.0
+    for reader in readers:
+        if reader.source.kind == "page":
+            moments.append(0.0)
+            continue
+        interval = await prometheus.check_interval(client, reader.source, reader.profile.samples())
+        patience = max(patience, 3 * interval)  # a scrape that began before, one that shows rest, one that agrees
+        moments.append(await prometheus.now(client, reader.source))
+    return moments, patience
+
+
+def _printed_error(readers: Sequence[Reader], since: Sequence[Snapshot], snapshots: Sequence[Snapshot]) -> int:
+    return sum(
+        tokens.query_error
+        for reader, before, after in zip(readers, since, snapshots, strict=True)
+        if reader.variant is not None and reader.variant.digits is not None
+        for tokens in tokens_by_engine(reader, before, after).values()
+    )
+
+
+def _agree(reader: Reader, left: Snapshot, right: Snapshot) -> bool:
+    if left.taken is not None and left.taken == right.taken:
+        return False
+    probes = reader.profile.lookups.probe_tokens * (1 + math.ceil(right.at - left.at))  # an engine that asks itself
+    return all(
+        right.series(name).keys() == left.series(name).keys()
+        and sum(right.series(name).values()) - sum(left.series(name).values()) <= probes
+        for name in {s.sample for s in (reader.variant.selectors() if reader.variant is not None else ())}
+    )
+
+
+def _give_up(snapshots: Sequence[Snapshot], busy: int, new: bool) -> None:
+    where = ", ".join(snapshot.origin for snapshot in snapshots)
+    if not new:
+        state = "no new scrape arrived"
+    else:
+        state = f"{busy} requests still run or wait" if busy else "the counters still move"
+    raise NotSettled(f"{where}: {state} after {SETTLE_SECONDS:g} s; is another client using the server?")

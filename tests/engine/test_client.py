@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pytest_kvcache.client import Call, Client
-from pytest_kvcache.endpoint import Endpoint
+from pytest_kvcache.apis import PATHS
+from pytest_kvcache.client import Call, Client, NoModelList
+from pytest_kvcache.endpoint import Endpoint, parse_base_url
+from pytest_kvcache.engines.profile import UsageRule
 from pytest_kvcache.errors import EndpointError, ProtocolError
 from pytest_kvcache.load import closed_loop, in_order
 from pytest_kvcache.model import Exchange
+from pytest_kvcache.replies import readings
 
 pytestmark = pytest.mark.asyncio
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-CALL = Call("chat/completions", {"model": "m", "stream": True}, prompt_len=10)
+CALL = Call("chat", {"model": "m", "stream": True}, prompt_len=10)
 
 
 @asynccontextmanager
@@ -208,10 +211,26 @@ async def test_credentials_go_to_our_own_host_only() -> None:
     assert Endpoint("http://a", api_key="k").headers_for("http://a/v1") == {"Authorization": "Bearer k"}
 
 
+async def test_a_key_goes_where_the_provider_wants_it() -> None:
+    endpoint = Endpoint("http://a", api_key="k", headers=(("Anthropic-Version", "mine"),))
+    wanted = {"anthropic-version": "2023-06-01", "x-more": "1"}
+    assert endpoint.headers_for("http://a/v1", "x-api-key", wanted) == {
+        "x-api-key": "k",
+        "Anthropic-Version": "mine",
+        "x-more": "1",
+    }
+    assert endpoint.headers_for("http://b/v1", "x-api-key", wanted) == {}
+    assert endpoint.headers_for("http://a/v1", "authorization")["authorization"] == "Bearer k"
+    own = Endpoint("http://a", api_key="k", headers=(("authorization", "Basic x"),))
+    assert own.headers_for("http://a/v1") == {"authorization": "Basic x"}
+
+
 @pytest.mark.parametrize(
     ("handler", "error", "message"),
     [
-        (answers(404, b'{"detail":"Not Found"}'), EndpointError, "answered 404: Not Found; expected a list of models"),
+        (answers(404, b'{"detail":"Not Found"}'), NoModelList, "answered 404: Not Found; expected a list of models"),
+        (answers(405, b""), NoModelList, r"answered 405: \(empty body\); expected a list of models"),
+        (answers(500, b"no"), EndpointError, "answered 500: no; expected a list of models"),
         (answers(200, b"hello"), ProtocolError, "expected JSON"),
         (answers(200, b"[]"), ProtocolError, "expected an object with a list of models under 'data'"),
         (answers(200, b'{"data":[{"name":"x"}]}'), ProtocolError, "a list of models"),
@@ -221,6 +240,183 @@ async def test_model_list_that_is_none(handler: Handler, error: type[Exception],
     async with serving(handler) as client:
         with pytest.raises(error, match=message.replace("'", "'")):
             await client.models()
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+
+ANSWERS: dict[str, Any] = {
+    "completions": {"choices": [{"text": "hi", "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}},
+    "chat": {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 4}},
+    "responses": {
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"text": "hi"}]}],
+        "usage": {"input_tokens": 4},
+    },
+    "messages": {
+        "content": [{"type": "text", "text": "hi"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 4, "cache_read_input_tokens": 0},
+    },
+    "generate": {"text": "hi", "meta_info": {"prompt_tokens": 4, "finish_reason": {"type": "stop"}}},
+    "completion": {"content": "hi", "stop": True, "tokens_evaluated": 4},
+}
+
+
+@pytest.mark.parametrize("base", ["/gw/m", "/gw/m/", "/gw/m/v1", "/gw/m/v1/chat/completions"])
+@pytest.mark.parametrize("api", sorted(PATHS))
+async def test_every_form_has_one_url_however_the_base_was_written(api: str, base: str) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.json_response(ANSWERS[api])
+
+    async with serving(handler) as client:
+        client.endpoint = Endpoint(parse_base_url(client.endpoint.base + base, "a test"))
+        exchange = await client.send(Call(api, {}, lookups=3))
+    assert asked == [f"/gw/m{PATHS[api]}"]
+    assert (exchange.failure, exchange.text, exchange.prompt_tokens, exchange.lookups) == (None, "hi", 4, 3)
+
+
+async def test_usage_by_rules_in_body_and_headers() -> None:
+    body = {**ANSWERS["chat"], "usage": {"prompt_tokens": 4, "c": 3, "w": 2, "completion_tokens": 1}}
+    told = UsageRule(api="chat", prompt=("usage.prompt_tokens",), cached=("usage.c",), written=("usage.w",))
+    call = Call("chat", {}, usage=readings("chat", (told.model_copy(update={"prompt_is": "uncached"}),)))
+    exchange = await one(answers(body=json.dumps(body).encode(), **{"Content-Type": "application/json"}), call)
+    assert (exchange.prompt_tokens, exchange.cached_tokens, exchange.written_tokens) == (9, 3, 2)
+    assert exchange.completion_tokens == 1
+    header = UsageRule(api="chat", prompt=("x-prompt",), cached=("x-cached",), headers=True)
+    exchange = await one(
+        answers(body=json.dumps(body).encode(), **{"X-Prompt": "80", "X-Cached": "64"}),
+        Call("chat", {}, usage=readings("chat", (header,))),
+    )
+    assert (exchange.prompt_tokens, exchange.cached_tokens, exchange.failure) == (80, 64, None)
+
+
+async def test_usage_that_is_no_number_fails_the_request() -> None:
+    body = {**ANSWERS["chat"], "usage": {"prompt_tokens": True}}
+    exchange = await one(answers(body=json.dumps(body).encode()))
+    assert exchange.failure is not None
+    assert (exchange.failure.kind, exchange.ok, exchange.prompt_tokens) == ("protocol", False, None)
+    assert exchange.failure.message == "usage.prompt_tokens: expected a whole number of tokens, got True"
+
+
+async def test_every_request_carries_what_the_provider_wants() -> None:
+    seen: list[tuple[str, ...]] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(
+            tuple(request.headers.get(name, "-") for name in ("x-api-key", "authorization", "anthropic-version"))
+        )
+        return web.json_response(ANSWERS["messages"])
+
+    async with serving(handler, api_key="k") as client:
+        await client.get(client.endpoint.route("/metrics"))
+        client.speak("x-api-key", {"anthropic-version": "2023-06-01"})
+        await client.send(Call("messages", {}))
+        await client.get(client.endpoint.route("/metrics"))
+    assert seen == [("-", "Bearer k", "-"), ("k", "-", "2023-06-01"), ("k", "-", "2023-06-01")]
+
+
+async def test_halves_of_surrogate_pairs_in_a_message_can_be_printed() -> None:
+    exchange = await one(answers(400, rb'{"error":{"message":"bad \ud800 text"}}'))
+    assert exchange.failure is not None
+    assert exchange.failure.message == "HTTP 400: bad ? text"
+
+
+# --- redirects -------------------------------------------------------------------------------------------------------
+
+
+def redirecting(status: int, target: Callable[[web.Request], str], seen: list[str]) -> Handler:
+    """Every path but /end points to ``target``."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        body = (await request.read()).decode()
+        seen.append(f"{request.method} {request.path} {request.headers.get('authorization')} {body[:20]}".strip())
+        if request.path == "/end":
+            return web.json_response(ANSWERS["chat"])
+        return web.Response(status=status, headers={"Location": target(request)})
+
+    return handler
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_page_behind_a_redirect_is_read(status: int) -> None:
+    seen: list[str] = []
+    async with serving(redirecting(status, lambda _: "/end", seen), api_key="k") as client:
+        page = await client.get(client.endpoint.route("/metrics"))
+    assert (page.status, json.loads(page.text)) == (200, ANSWERS["chat"])
+    assert seen == ["GET /metrics Bearer k", "GET /end Bearer k"]
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("http://other.invalid/metrics?key=1", "http://other.invalid/metrics:"),
+        ("http://u:p@other.invalid/metrics", "http://other.invalid/metrics:"),
+        ("https://127.0.0.1:{port}/metrics", "https://127.0.0.1:{port}/metrics:"),
+        ("http://127.0.0.1:1/metrics", "http://127.0.0.1:1/metrics:"),
+        ("//localhost:{port}/metrics", "http://localhost:{port}/metrics:"),
+        ("http://[bad/metrics", "what is no URL:"),
+        ("http://127.0.0.1:99999/metrics", "what is no URL:"),
+    ],
+)
+async def test_a_redirect_to_another_origin_is_refused(location: str, shown: str) -> None:
+    seen: list[str] = []
+    handler = redirecting(307, lambda r: location.replace("{port}", str(r.url.port)), seen)
+    async with serving(handler, api_key="sk-secret") as client:
+        port = client.endpoint.base.rpartition(":")[2]
+        with pytest.raises(EndpointError) as caught:
+            await client.get(client.endpoint.route("/metrics"))
+        assert f"is redirected to {shown.replace('{port}', port)} another origin" in str(caught.value)
+        exchange = await client.send(CALL)
+        with pytest.raises(EndpointError, match="another origin"):
+            await client.post(client.endpoint.route("/reset"))
+    assert exchange.failure is not None
+    assert (exchange.failure.kind, exchange.status) == ("http", 307)
+    assert "another origin" in exchange.failure.message
+    assert len(seen) == 3  # nothing came back here, either
+
+
+async def test_redirects_end() -> None:
+    seen: list[str] = []
+    async with serving(redirecting(307, lambda r: f"{r.path}x", seen)) as client:
+        with pytest.raises(EndpointError, match="more than 5 redirects"):
+            await client.get(client.endpoint.route("/a"))
+        assert [line.split()[1] for line in seen] == ["/a", "/ax", "/axx", "/axxx", "/axxxx", "/axxxxx"]
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("size", [1, 1 << 21])
+async def test_a_post_is_repeated_at_the_same_origin_as_it_was(status: int, size: int) -> None:
+    seen: list[str] = []
+    async with serving(redirecting(status, lambda _: "/end", seen)) as client:
+        exchange = await client.send(Call("chat", {"prompt": "x" * size}))
+    assert (exchange.failure, exchange.text, exchange.status) == (None, "hi", 200)
+    body = json.dumps({"prompt": "x" * size}, separators=(",", ":"))[:20]
+    assert seen == [f"POST /v1/chat/completions None {body}", f"POST /end None {body}"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_a_post_never_becomes_something_else(status: int) -> None:
+    seen: list[str] = []
+    async with serving(redirecting(status, lambda _: "/end", seen)) as client:
+        exchange = await client.send(CALL)
+        with pytest.raises(EndpointError, match=f"a POST is not repeated after HTTP {status}"):
+            await client.post(client.endpoint.route("/reset"))
+    assert exchange.failure is not None
+    assert (exchange.failure.kind, exchange.status, len(seen)) == ("http", status, 2)
+
+
+async def test_compressed_pages_are_undone_whatever_was_asked() -> None:
+    async with serving(answers(body=gzip.compress(b"a 1\n"), **{"Content-Encoding": "gzip"})) as client:
+        page = await client.get(client.endpoint.route("/metrics"))
+        client.speak("Authorization", {"Accept-Encoding": "identity"})
+        again = await client.get(client.endpoint.route("/metrics"))
+    assert (page.text, again.text) == ("a 1\n", "a 1\n")
+
+
+# --- the loop --------------------------------------------------------------------------------------------------------
 
 
 async def test_closed_loop_keeps_the_number_in_flight_and_loses_nothing() -> None:
@@ -236,7 +432,7 @@ async def test_closed_loop_keeps_the_number_in_flight_and_loses_nothing() -> Non
 
     done: dict[int, Exchange] = {}
     told: list[int] = []
-    calls = (Call("x", {}, prompt_len=n) for n in range(50))
+    calls = (Call("chat", {}, prompt_len=n) for n in range(50))
     await closed_loop(calls, send, concurrency=7, into=done, progress=told.append)
     assert [e.prompt_len for e in in_order(done)] == list(range(50))
     assert most == 7
@@ -252,7 +448,7 @@ async def test_a_cancelled_loop_keeps_what_it_has() -> None:
         return Exchange("load", 0.0, 0.0, prompt_len=call.prompt_len)
 
     done: dict[int, Exchange] = {}
-    calls = (Call("x", {}, prompt_len=n) for n in range(50))
+    calls = (Call("chat", {}, prompt_len=n) for n in range(50))
     task = asyncio.ensure_future(closed_loop(calls, send, concurrency=2, into=done))
     while len(done) < 5:  # noqa: ASYNC110 - an event would have to be set inside the loop under test
         await asyncio.sleep(0)

@@ -88,6 +88,111 @@ def test_traffic_of_others_is_in_the_counters_and_in_no_usage(server: Wire) -> N
     assert server.moved(before)["q"] == 1003
 
 
+def test_requests_of_others_are_counted_in_full(server: Wire) -> None:
+    plant(server, foreign_tokens=1000, foreign_hit_tokens=800)
+    before = server.counters()
+    assert cached(server.complete([1, 2, 3])[1]) == 0
+    moved = {key: value for key, value in server.moved(before).items() if key in ("q", "h", "pt", "ptc", "src_compute")}
+    assert moved == {"q": 1003, "h": 800, "pt": 1003, "ptc": 800, "src_compute": 203}
+
+
+def test_look_ups_that_are_counted_again(server: Wire) -> None:
+    prompt = list(range(33))
+    server.complete(prompt)
+    plant(server, retry_lookups=5)
+    before = server.counters()
+    assert cached(server.complete(prompt)[1]) == 32
+    moved = server.moved(before)
+    assert (moved.pop("q"), moved.pop("h")) == (165, 160)
+    assert [moved[key] for key in ("pt", "ptc", "src_hit", "src_compute", "dev", "kvc_sum")] == [33, 32, 32, 1, 32, 1]
+
+
+def test_preemptions(server: Wire) -> None:
+    plant(server, preemptions=3)
+    before = server.counters()
+    server.complete([[1, 2], [3, 4]])
+    assert server.sample("num_preemptions_total") == 6
+    assert server.moved(before)["q"] == 4
+
+
+def test_the_engines_own_probe_at_each_scrape(server: Wire) -> None:
+    before = server.counters()
+    plant(server, health_probe_tokens=1)
+    assert [server.moved(before) for _ in range(3)] == [
+        {"q": n, "pt": n, "src_compute": n} for n in (1, 2, 3)
+    ]  # fmt: skip
+
+
+def test_a_prefix_is_readable_only_after_a_while(server: Wire) -> None:
+    prompt = list(range(33))
+    plant(server, readable_after=3600)
+    assert [cached(server.complete(prompt)[1]) for _ in range(2)] == [0, 0]
+    assert server.sample("prefix_cache_hits_total") == 0
+    plant(server, readable_after=0.2)
+    other = list(range(100, 133))
+    server.complete(other)
+    server.wait_until(lambda: cached(server.complete(other)[1]) == 32)  # asking again does not put it off
+    assert cached(server.complete([*other[:16], *range(300, 317)])[1]) == 16
+
+
+def test_what_was_cached_before_stays_readable(server: Wire) -> None:
+    prompt = list(range(33))
+    server.complete(prompt)
+    plant(server, readable_after=3600)
+    longer = [*prompt[:32], *range(300, 332), 1]
+    assert [cached(server.complete(longer)[1]) for _ in range(2)] == [32, 32]
+    plant(server)
+    assert cached(server.complete(longer)[1]) == 64
+
+
+def test_counters_that_begin_again_over_a_warm_cache(server: Wire) -> None:
+    prompt = list(range(33))
+    begun = server.sample("prefix_cache_queries_created")
+    plant(server, counters_reset_once=2)
+    assert [cached(server.complete(prompt)[1]) for _ in range(4)] == [0, 32, 32, 32]
+    assert (server.counters()["q"], server.counters()["h"]) == (66, 64)
+    assert server.sample("prefix_cache_queries_created") == begun
+
+
+def usage(server: Wire, length: int = 33, **more: Any) -> dict[str, Any]:
+    return server.complete(list(range(length)), **more)[1]["usage"]
+
+
+def test_zeros_that_are_left_out(server: Wire) -> None:
+    plant(server, usage_drop_zero=True)
+    assert [usage(server)["prompt_tokens_details"] is None for _ in range(2)] == [True, False]
+    last = json.loads(pieces(server, stream_options={"include_usage": True})[-2])
+    assert set(last["usage"]) == {"prompt_tokens", "total_tokens", "completion_tokens"}
+
+
+def test_every_nth_answer_without_usage(server: Wire) -> None:
+    plant(server, usage_off=2)
+    assert [usage(server) is None for _ in range(4)] == [False, True, False, True]
+    asked = {"include_usage": True, "continuous_usage_stats": True}
+    told = [[piece for piece in pieces(server, stream_options=asked) if '"usage":{' in piece] for _ in range(2)]
+    assert [len(of_one) for of_one in told] == [5, 0]
+
+
+def test_prompts_that_are_told_as_cached_entirely(server: Wire) -> None:
+    plant(server, usage_all_cached=True)
+    before = server.counters()
+    told = usage(server)
+    assert (told["prompt_tokens"], told["prompt_tokens_details"]["cached_tokens"]) == (33, 33)
+    assert "h" not in server.moved(before)
+
+
+def test_prompt_tokens_without_the_cached_ones(server: Wire) -> None:
+    plant(server, usage_uncached_prompt=True)
+    told = [usage(server, max_tokens=2) for _ in range(2)]
+    assert [(one["prompt_tokens"], one["total_tokens"]) for one in told] == [(33, 35), (1, 3)]
+    assert [one["prompt_tokens_details"]["cached_tokens"] for one in told] == [0, 32]
+
+
+def test_another_version(server: Wire) -> None:
+    plant(server, version="0.26.0")
+    assert json.loads(server.get("/version")[1]) == {"version": "0.26.0"}
+
+
 def test_counters_that_come_late(server: Wire) -> None:
     server.complete([1, 2, 3])
     plant(server, late_counters=3600)
@@ -145,7 +250,9 @@ def test_tokens_counted_by_another_tokenizer(server: Wire) -> None:
     assert server.complete([1, 2, 3])[1]["usage"]["prompt_tokens"] == 8
 
 
-@pytest.mark.parametrize("wrong", [{"nope": 1}, {"every": 0}, {"metrics_body": "odd"}, {"late_counters": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"nope": 1}, {"every": 0}, {"metrics_body": "odd"}, {"late_counters": -1}, {"retry_lookups": 0}]
+)
 def test_a_wrong_fault_is_a_400_that_names_it_and_changes_nothing(server: Wire, wrong: dict[str, Any]) -> None:
     plant(server, status=418)
     status, reply = server.put("/faults", wrong)

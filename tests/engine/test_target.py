@@ -12,7 +12,7 @@ from aiohttp import web
 
 from pytest_kvcache.client import Client
 from pytest_kvcache.endpoint import Endpoint
-from pytest_kvcache.errors import ConfigurationError, EndpointError, ProtocolError
+from pytest_kvcache.errors import ConfigurationError, CounterMissing, EndpointError, ProtocolError
 from pytest_kvcache.target import Target, inspect
 
 pytestmark = pytest.mark.asyncio
@@ -82,7 +82,9 @@ async def test_engines_with_different_blocks_are_refused() -> None:
 
 
 async def test_version_whose_counters_mean_something_else_is_refused() -> None:
-    with pytest.raises(EndpointError, match=r"vLLM 0.8.5 has no counters that can be measured; known are >=0.27.0"):
+    with pytest.raises(EndpointError, match=r"vLLM 0.6.6 has no counters that can be measured; known are >=0.27.0"):
+        await ask(version="0.6.6")
+    with pytest.raises(CounterMissing, match="looks like vLLM and has no vllm:gpu_prefix_cache_hits_total"):
         await ask(version="0.8.5")
 
 
@@ -90,12 +92,12 @@ async def test_page_without_statistics_names_the_ways_out() -> None:
     with pytest.raises(ProtocolError, match=r"none of the samples of a known engine.*--kv-engine=usage"):
         await ask("61_disable_log_stats.prom")
     target = await ask("61_disable_log_stats.prom", counters=False)
-    assert (target.facts.engine, target.variant, [f.code for f in target.findings]) == ("usage", None, ["KV302"])
+    assert (target.facts.engine, target.readers, [f.code for f in target.findings]) == ("usage", (), ["KV302"])
 
 
 async def test_usage_needs_no_page() -> None:
     target = await ask("61_disable_log_stats.prom", engine="usage")
-    assert (target.facts.engine, target.findings, target.page) == ("usage", (), None)
+    assert (target.facts.engine, target.findings, target.first) == ("usage", (), ())
 
 
 async def test_the_served_model_is_the_base_of_its_adapters() -> None:
@@ -110,5 +112,5 @@ async def test_no_single_model_asks_for_a_name(models: tuple[dict[str, Any], ...
 
 
 async def test_unknown_engine() -> None:
-    with pytest.raises(ConfigurationError, match="unknown engine 'nope'; known are sim, usage, vllm"):
+    with pytest.raises(ConfigurationError, match="unknown engine 'nope'; known are aibrix,.* vllm"):
         await ask(engine="nope")

@@ -19,6 +19,10 @@ COUNTERS = {
     "src_compute": ("prompt_tokens_by_source_total", 'source="local_compute"'),
     "src_hit": ("prompt_tokens_by_source_total", 'source="local_cache_hit"'),
     "dev": ("prompt_tokens_cached_by_source_total", 'source="device"'),
+    "xq": ("external_prefix_cache_queries_total", ""),
+    "xh": ("external_prefix_cache_hits_total", ""),
+    "src_ext": ("prompt_tokens_by_source_total", 'source="external_kv_transfer"'),
+    "xun": ("prompt_tokens_cached_by_source_total", 'source="external_unspecified"'),
     "gen": ("generation_tokens_total", ""),
     "kvc_sum": ("request_prefill_kv_computed_tokens_sum", ""),
     "kvc_n": ("request_prefill_kv_computed_tokens_count", ""),
@@ -83,6 +87,15 @@ class Wire:
         """The sum of a sample over its series."""
         start = f"{self.prefix}{name}{{"
         return sum(float(line.split()[-1]) for line in self.get("/metrics")[1].splitlines() if line.startswith(start))
+
+    def by_engine(self, name: str) -> dict[str, float]:
+        """A sample by the number of its engine."""
+        found: dict[str, float] = {}
+        for line in self.get("/metrics")[1].splitlines():
+            if line.startswith(f"{self.prefix}{name}{{"):
+                engine = line.partition('engine="')[2].partition('"')[0]
+                found[engine] = found.get(engine, 0.0) + float(line.split()[-1])
+        return found
 
     @staticmethod
     def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:

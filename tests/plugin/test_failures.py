@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import pytest_kvcache.reset
+
 from .conftest import PASSING, Run
 
 Start = Callable[..., str]
@@ -76,7 +78,7 @@ def test_401(
         ("metrics_body=html", "expected Prometheus text, got an HTML page titled 'Gateway'; name the page*"),
         ("metrics_body=truncated", "is cut off in the middle of a line: 'sim:prefix_cache_hits_total{*"),
         ("metrics_body=empty", "holds no samples (0 characters); expected Prometheus text*"),
-        ("metrics_drop=sim:cache_config_info", "carries none of the samples of a known engine (sim, vllm); are its*"),
+        ("metrics_drop=sim:cache_config_info", "carries none of the samples of a known engine: are its*"),
         ("metrics_nan=sim:prefix_cache_hits_total", "sim:prefix_cache_hits_total is nan, which is no count*"),
     ],
 )
@@ -106,8 +108,16 @@ def test_engine_restarts_in_the_middle(pytester: pytest.Pytester, run: Run, star
 
 
 def test_another_client_sends_traffic(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
-    url = start_sim("--fault", "foreign=100")
-    line = "inconclusive: the server looked up 2,848 tokens where 2,048 were sent: 800 more; another client*[KV103]"
+    url = start_sim("--fault", "foreign_tokens=100")
+    arithmetic = "inconclusive: the server looked up 2,848 tokens where 2,048 were sent: 800 more; "
+    line = arithmetic + "another client used the server meanwhile: its prompt counter shows 2,848 too [KV103]"
+    check(pytester, run, line, f"--kv-endpoint={url}")
+
+
+def test_engine_that_counts_requests_again(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    url = start_sim("--fault", "retry_lookups=2")
+    arithmetic = "inconclusive: the server looked up 4,096 tokens where 2,048 were sent: 2,048 more; "
+    line = arithmetic + "the engine counted requests more than once: its prompt counter shows 2,048 [KV103]"
     check(pytester, run, line, f"--kv-endpoint={url}")
 
 
@@ -125,7 +135,7 @@ def test_counters_that_come_late_are_waited_for(pytester: pytest.Pytester, run: 
 
 def test_cached_tokens_absent(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
     url = start_sim("--no-prompt-tokens-details")
-    line = "inconclusive: 8 of 8 replies do not report cached_tokens; the server needs a start without * [KV111]"
+    line = "inconclusive: only 0 of 8 replies report cached_tokens; the server needs a start without * [KV111]"
     check(pytester, run, line, f"--kv-endpoint={url}", body=USAGE)
     again = pytester.makepyfile(test_again=PASSING)
     run(f"--kv-endpoint={url}", again).assert_outcomes(passed=1)  # the counters need no usage details
@@ -212,18 +222,26 @@ def test_reset_that_does_nothing_is_not_believed(pytester: pytest.Pytester, run:
     check(pytester, run, line, f"--kv-endpoint={url}", "--kv-reset=require")
 
 
-def test_reset_that_is_refused_says_so(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+@pytest.mark.parametrize("patience", [0.0, 10.0])
+def test_reset_is_tried_again_while_requests_run(
+    pytester: pytest.Pytester, run: Run, start_sim: Start, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
     import threading
     import urllib.request
 
+    monkeypatch.setattr(pytest_kvcache.reset, "BUSY_SECONDS", patience)
     url = start_sim("--decode-time", "0.02")
-    body = b'{"prompt": [1, 2, 3], "max_tokens": 150}'
+    body = b'{"prompt": [1, 2, 3], "max_tokens": 100}'
     request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
     busy = threading.Thread(target=lambda: urllib.request.urlopen(request).close())
     busy.start()
     wait_for(lambda: served(url) >= 3)
-    line = "inconclusive: --kv-reset=require: the cache could not be reset; reset: refused by the server *"
-    check(pytester, run, line, f"--kv-endpoint={url}", "--kv-reset=require")
+    if patience:
+        pytester.makepyfile(PASSING)
+        run(f"--kv-endpoint={url}", "--kv-reset=require").assert_outcomes(passed=1)
+    else:
+        line = "inconclusive: --kv-reset=require: the cache could not be reset; reset: refused by the server for 0 s, *"
+        check(pytester, run, line, f"--kv-endpoint={url}", "--kv-reset=require")
     busy.join()
 
 

@@ -34,7 +34,8 @@ def test_other():
 
 def stable(document: dict[str, Any]) -> dict[str, Any]:
     """The document without what a clock decides."""
-    volatile = {"ttft_s", "itl_s", "e2e_s", "output_tokens_per_s"}
+    volatile = {"ttft_s", "itl_s", "e2e_s", "output_tokens_per_s", "server_latency_s"}
+    volatile |= {"kv_usage_peak", "running_peak", "waiting_peak", "samples"}
 
     def clean(value: Any) -> Any:
         if isinstance(value, dict):
@@ -70,11 +71,23 @@ def test_document(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     assert list(checks) == ["test_low", "test_shared", "test_two_runs", "test_unmarked", "test_wrong_model"]
     good = checks["test_shared"]
     assert good["verdict"] == "pass"
-    assert good["hit_rate"] == {"measured": 0.5, "target": 0.5, "predicted": 0.5, "ceiling": 0.5}
+    rates = {name: good["hit_rate"][name] for name in ("measured", "target", "predicted", "ceiling")}
+    assert rates == {"measured": 0.5, "target": 0.5, "predicted": 0.5, "ceiling": 0.5}
     assert (good["hit_tokens"], good["query_tokens"], good["source"]) == (1024, 2048, "counters")
-    assert good["requests"] == {"total": 8, "failed": 0, "prefill": 2}
-    assert good["engines"] == {"0": {"query_tokens": 2048, "local_hit_tokens": 1024, "external_hit_tokens": 0}}
+    assert good["requests"] == {"total": 8, "failed": 0, "aborted": 0, "prefill": 2}
+    assert good["engines"] == {
+        "0": {
+            "query_tokens": 2048, "hit_tokens": 1024, "hit_rate": 0.5, "local_hit_tokens": 1024,
+            "external_hit_tokens": 0, "tiers": {"local": 1024, "external": 0}, "prompt_tokens": 2048,
+        }
+    }  # fmt: skip
+    assert good["aside"] == {}
     assert good["tiers"]["local"] == {"hit_tokens": 1024, "hit_rate": 0.5}
+    assert (good["pressure"]["preemptions"], good["pressure"]["missed"]) == (0, 0)
+    assert good["pressure"]["samples"] >= 2
+    assert {name: told["count"] for name, told in good["server_latency_s"].items()} == {
+        "ttft": 8, "queue": 8, "prefill": 8, "decode": 8, "e2e": 8,
+    }  # fmt: skip
     assert good["engine"]["simulated"] is True
     assert good["engine"]["block_size"] == 16
     assert good["ttft_s"]["count"] == 8

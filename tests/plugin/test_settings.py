@@ -10,7 +10,7 @@ SHOW = """
 def test_show(kv_settings):
     s = kv_settings
     where = "" if "@" in str(s.endpoint) else s.endpoint
-    print("SHOWN", where, s.model, s.metrics, s.engine, s.timeout, s.concurrency, s.seed, s.reset, s.tokenizer, s)
+    print("SHOWN", where, s.model, tuple(m.url for m in s.metrics), s.engine, s.timeout, s.concurrency, s.seed, s.reset, s.tokenizer, s)
 """
 
 
@@ -50,7 +50,9 @@ def test_every_option_has_its_twins_in_the_help(run: Run) -> None:
 
 def test_marker_help_is_made_from_the_signature(run: Run) -> None:
     run("--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.hit_rate(target, tol=0.02, min, max, weight='token', tier='total', source='auto'): Judge the*"]
+        [
+            "@pytest.mark.hit_rate(target, tol=0.02, min, max, weight='token', tier='total', source='auto', requests='all', max_failed=0):*"
+        ]
     )
 
 
@@ -66,7 +68,7 @@ def test_fixtures_are_listed_with_their_help(run: Run) -> None:
         (["--kv-endpoint="], "--kv-endpoint is empty; expected a URL such as http://127.0.0.1:8000, or leave it out"),
         (["--kv-endpoint=localhost:8000"], "--kv-endpoint: 'localhost:8000' is not an http(s) URL; expected*"),
         (["--kv-metrics=x"], "--kv-metrics: 'x' is not an http(s) URL*"),
-        (["--kv-engine=vlm"], "--kv-engine: unknown engine 'vlm'; known are sim, usage, vllm"),
+        (["--kv-engine=vlm"], "--kv-engine: unknown engine 'vlm'; known are aibrix, * xai"),
         (["--kv-timeout=soon"], "--kv-timeout: 'soon' is no duration; expected seconds above 0, such as 60"),
         (["--kv-timeout=nan"], "--kv-timeout: 'nan' is no duration*"),
         (["--kv-concurrency=0"], "--kv-concurrency: '0' is no count; expected a whole number of at least 1"),

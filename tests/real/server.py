@@ -1,4 +1,4 @@
-"""A real vLLM on 127.0.0.1 for the time of a ``with`` block. Standard library only."""
+"""Real engines on 127.0.0.1 for the time of a ``with`` block. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 VENV_VARIABLE = "PYTEST_KV_VLLM_VENV"
 SERVED_NAME = "tiny"
-START_SECONDS = 300.0  # 20 s on two quiet cores; the first start after an installation compiles its bytecode
 STOP_SECONDS = 20.0
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 40
 
 # One small engine beside a test run on two cores: 1 GiB of KV space (4 M tokens of the tiny model), no thread pinning.
@@ -46,41 +46,37 @@ class ServerDied(RuntimeError):
     """The server ended, or did not answer in time; the message ends with the tail of its log."""
 
 
-class VllmServer:
-    """``vllm serve MODEL`` of one virtual environment, in a process group of its own.
+_Running = TypeVar("_Running", bound="Server")
 
-    ``block_size`` is in tokens: the CPU backend of vLLM 0.32 takes multiples of 32 and has 128 as its default.
-    ``arguments`` and ``environment`` are added to, and win over, the small settings above. Without ``venv`` the
-    variable PYTEST_KV_VLLM_VENV names it.
+
+class Server:
+    """A command that serves HTTP, in a process group of its own; its output goes to ``log``.
+
+    A subclass says which command and names the time that it may take until /health answers.
     """
 
-    def __init__(
-        self,
-        model: Path,
-        log: Path,
-        *,
-        venv: Path | None = None,
-        block_size: int = 128,
-        arguments: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        if venv is None and VENV_VARIABLE not in os.environ:
-            raise ValueError(f"no virtual environment with vLLM: pass venv= or set {VENV_VARIABLE}")
-        self.venv = Path(os.environ[VENV_VARIABLE]) if venv is None else venv
-        self.model = model
+    title = "the server"
+    start_seconds = 60.0
+
+    def __init__(self, log: Path) -> None:
         self.log = log
-        self.block_size = block_size
-        self.arguments = tuple(arguments)
-        self.environment = {**SMALL_ENVIRONMENT, **(environment or {})}
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """The command that listens on 127.0.0.1 and ``self.port``."""
+        raise NotImplementedError
+
+    def environ(self) -> dict[str, str]:
+        """The environment of the command: the caller's."""
+        return dict(os.environ)
 
     @property
     def url(self) -> str:
         """``http://127.0.0.1:PORT``; the port is chosen at the start."""
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> VllmServer:
+    def __enter__(self: _Running) -> _Running:
         self.start()
         return self
 
@@ -92,21 +88,10 @@ class VllmServer:
     def start(self) -> None:
         """Start the server and wait until /health answers; raises ``ServerDied`` and leaves nothing behind."""
         self.port = _free_port()
-        command = [
-            str(self.venv / "bin" / "vllm"),
-            "serve",
-            str(self.model),
-            "--host=127.0.0.1",
-            f"--port={self.port}",
-            f"--served-model-name={SERVED_NAME}",
-            f"--block-size={self.block_size}",
-            *SMALL_ARGUMENTS,
-            *self.arguments,
-        ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command,
-                env=self._environ(),
+                self.command(),
+                env=self.environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -130,28 +115,74 @@ class VllmServer:
                 break
         process.wait()
 
-    def _environ(self) -> dict[str, str]:
-        """The caller's environment without its Python paths, which belong to another virtual environment."""
-        inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
-        path = f"{self.venv / 'bin'}{os.pathsep}{inherited.get('PATH', os.defpath)}"
-        return {**inherited, "PATH": path, **self.environment}
-
     def _wait_until_healthy(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + self.start_seconds
         while not _answers(f"{self.url}/health"):
             try:
                 code = process.wait(timeout=POLL_SECONDS)
             except subprocess.TimeoutExpired:
                 if time.monotonic() < deadline:
                     continue
-                raise ServerDied(f"vLLM did not answer within {START_SECONDS:.0f} s\n{self._log_tail()}") from None
-            raise ServerDied(f"vLLM ended with code {code} before it answered\n{self._log_tail()}")
+                raise ServerDied(
+                    f"{self.title} did not answer within {self.start_seconds:.0f} s\n{self._log_tail()}"
+                ) from None
+            raise ServerDied(f"{self.title} ended with code {code} before it answered\n{self._log_tail()}")
 
     def _log_tail(self) -> str:
         """The first error and the last lines: vLLM logs the cause hundreds of lines above what it ends with."""
         lines = self.log.read_text(errors="replace").splitlines()
         cause = [line for line in lines if re.search(r" ERROR .*Error: ", line)][:1]
         return "\n".join([*cause, f"--- the end of {self.log}", *lines[-LOG_TAIL_LINES:]])
+
+
+class VllmServer(Server):
+    """``vllm serve MODEL`` of one virtual environment.
+
+    ``block_size`` is in tokens: the CPU backend of vLLM 0.32 takes multiples of 32 and has 128 as its default.
+    ``arguments`` and ``environment`` are added to, and win over, the small settings above. Without ``venv`` the
+    variable PYTEST_KV_VLLM_VENV names it.
+    """
+
+    title = "vLLM"
+    start_seconds = 300.0  # 20 s on two quiet cores; the first start after an installation compiles its bytecode
+
+    def __init__(
+        self,
+        model: Path,
+        log: Path,
+        *,
+        venv: Path | None = None,
+        block_size: int = 128,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(log)
+        if venv is None and VENV_VARIABLE not in os.environ:
+            raise ValueError(f"no virtual environment with vLLM: pass venv= or set {VENV_VARIABLE}")
+        self.venv = Path(os.environ[VENV_VARIABLE]) if venv is None else venv
+        self.model = model
+        self.block_size = block_size
+        self.arguments = tuple(arguments)
+        self.environment = {**SMALL_ENVIRONMENT, **(environment or {})}
+
+    def command(self) -> list[str]:
+        return [
+            str(self.venv / "bin" / "vllm"),
+            "serve",
+            str(self.model),
+            "--host=127.0.0.1",
+            f"--port={self.port}",
+            f"--served-model-name={SERVED_NAME}",
+            f"--block-size={self.block_size}",
+            *SMALL_ARGUMENTS,
+            *self.arguments,
+        ]
+
+    def environ(self) -> dict[str, str]:
+        """The caller's environment without its Python paths, which belong to another virtual environment."""
+        inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
+        path = f"{self.venv / 'bin'}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+        return {**inherited, "PATH": path, **self.environment}
 
 
 def _free_port() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kvcache.endpoint import Endpoint, parse_base_url, parse_metrics_url
+from pytest_kvcache.endpoint import Endpoint, MetricsSource, parse_base_url, parse_metrics_source
 from pytest_kvcache.errors import ConfigurationError
 
 
@@ -23,7 +23,7 @@ from pytest_kvcache.errors import ConfigurationError
 def test_all_bases_lead_to_the_same_urls(written: str) -> None:
     endpoint = Endpoint(parse_base_url(written, "--kv-endpoint"))
     assert endpoint.api("chat/completions") == "http://h/gw/m/v1/chat/completions"
-    assert endpoint.metrics_urls == ("http://h/gw/m/metrics",)
+    assert endpoint.sources() == (MetricsSource("http://h/gw/m/metrics"),)
     assert endpoint.route("/tokenize") == "http://h/gw/m/tokenize"
 
 
@@ -53,8 +53,36 @@ def test_a_password_is_not_shown_in_the_error(bad: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_metrics_url_keeps_its_query() -> None:
-    assert parse_metrics_url("http://h:9/metrics?format=text#x", "o") == "http://h:9/metrics?format=text"
+@pytest.mark.parametrize(
+    ("written", "source", "role"),
+    [
+        ("http://h:9/metrics?format=text#x", MetricsSource("http://h:9/metrics?format=text"), "engine"),
+        ("prefill=http://h/metrics", MetricsSource("http://h/metrics", "prefill"), "prefill"),
+        ("decode-2=http://h/metrics?a=b", MetricsSource("http://h/metrics?a=b", "decode-2"), "decode"),
+        ("engine0=https://u:p@h/m", MetricsSource("https://u:p@h/m", "engine0"), "engine"),
+        ("prometheus+http://h:9090/", MetricsSource("http://h:9090", "", "prometheus"), "engine"),
+        (
+            'prefill=prometheus+http://h:9090/p?match={job="v",instance=~"a|b"}',
+            MetricsSource("http://h:9090/p", "prefill", "prometheus", 'job="v",instance=~"a|b"'),
+            "prefill",
+        ),
+    ],
+)
+def test_metrics_source(written: str, source: MetricsSource, role: str) -> None:
+    parsed = parse_metrics_source(written, "o")
+    assert (parsed, parsed.role) == (source, role)
+
+
+@pytest.mark.parametrize("written", ["prefill=", "prefill=h/metrics", "prometheus+http://h?job=x", "a b=http://h"])
+def test_metrics_source_that_is_none(written: str) -> None:
+    with pytest.raises(ConfigurationError, match="--kv-metrics"):
+        parse_metrics_source(written, "--kv-metrics")
+
+
+def test_several_sources_have_names() -> None:
+    sources = (MetricsSource("http://u:p@a/metrics"), MetricsSource("http://b/metrics", "decode"))
+    assert [s.name for s in Endpoint("http://h", metrics=sources).sources()] == ["http://a/metrics", "decode"]
+    assert Endpoint("http://h").sources() == (MetricsSource("http://h/metrics"),)
 
 
 def test_secrets_are_redacted_and_not_in_the_repr() -> None:

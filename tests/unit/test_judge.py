@@ -34,13 +34,14 @@ def measurement(*exchanges: Exchange, **more: object) -> Measurement:
     query = sum(e.prompt_tokens or 0 for e in whole)
     hit = sum(e.cached_tokens or 0 for e in whole)
     seen = {
-        "engines": {"0": Tokens(query, hit, 0, query)},
+        "engines": {"0": Tokens(query, {"local": hit, "external": 0}, query)},
         "exchanges": exchanges,
         "prediction": prediction(*[704] * len(exchanges)),
     }
     return Measurement(title="t", **{"facts": FACTS, **seen, **more})  # type: ignore[arg-type] # a test's shorthand
 
 
+NOTHING = {"0": Tokens(0, {"local": 0})}
 GOOD = measurement(exchange(), exchange())
 
 
@@ -94,7 +95,7 @@ def test_two_windows_are_summed_never_averaged() -> None:
 def test_ceiling_whatever_the_marker_asked() -> None:
     # eight identical prompts of 1000 tokens at block 16: at most 7 x 992 = 6,944 of 8,000 hit; 7,690 were reported
     m = measurement(
-        *[exchange(cached=None)] * 8, engines={"0": Tokens(8000, 7690)}, prediction=prediction(0, *[992] * 7)
+        *[exchange(cached=None)] * 8, engines={"0": Tokens(8000, {"local": 7690})}, prediction=prediction(0, *[992] * 7)
     )
     verdict = judge(Expectation(min=0.5), [m])
     assert verdict.status == "inconclusive"
@@ -106,13 +107,13 @@ def test_ceiling_whatever_the_marker_asked() -> None:
 @pytest.mark.parametrize(
     ("m", "code"),
     [
-        (replace(GOOD, engines={"0": Tokens(2600, 1408)}), "KV103"),
-        (replace(GOOD, engines={"0": Tokens(1400, 1408)}), "KV104"),
-        (replace(GOOD, engines={"0": Tokens(2000, 1392)}), "KV114"),
+        (replace(GOOD, engines={"0": Tokens(2600, {"local": 1408})}), "KV103"),
+        (replace(GOOD, engines={"0": Tokens(1400, {"local": 1408})}), "KV104"),
+        (replace(GOOD, engines={"0": Tokens(2000, {"local": 1392})}), "KV114"),
         (replace(GOOD, engines={}, findings=(Finding("KV102", "fell"),)), "KV102"),
-        (replace(GOOD, engines={"0": Tokens(0, 0)}, exchanges=(), facts=replace(FACTS, caching=False)), "KV107"),
-        (replace(GOOD, engines={"0": Tokens(0, 0)}, exchanges=()), "KV106"),
-        (measurement(failed(), failed(), engines={"0": Tokens(0, 0)}), "KV109"),
+        (replace(GOOD, engines=NOTHING, exchanges=(), facts=replace(FACTS, caching=False)), "KV107"),
+        (replace(GOOD, engines=NOTHING, exchanges=()), "KV106"),
+        (measurement(failed(), failed(), engines=NOTHING), "KV109"),
         (measurement(exchange(cached=1001)), "KV112"),
         (measurement(exchange(prompt=0, cached=5), engines={}), "KV112"),
         (measurement(exchange(prompt_len=990)), "KV113"),
@@ -129,7 +130,7 @@ def test_invalid_measurements_are_inconclusive_and_never_give_a_number(m: Measur
 
 
 def test_foreign_traffic_shows_the_arithmetic() -> None:
-    m = replace(GOOD, engines={"0": Tokens(2600, 1408)})
+    m = replace(GOOD, engines={"0": Tokens(2600, {"local": 1408})})
     assert "looked up 2,600 tokens where 2,000 were sent: 600 more" in judge(Expectation(), [m]).sentence
 
 
@@ -137,9 +138,9 @@ def test_failed_requests_may_or_may_not_have_been_looked_up() -> None:
     for query in (1000, 1500, 2000):
         m = measurement(exchange(), failed(), engines={"0": Tokens(query, 704)})
         assert not {"KV103", "KV104"} & set(codes(m))
-    assert "KV103" in codes(measurement(exchange(), failed(), engines={"0": Tokens(2001, 704)}))
-    assert "KV104" in codes(measurement(exchange(), failed(), engines={"0": Tokens(999, 704)}))
-    never_sent = measurement(exchange(), failed(sent=None), engines={"0": Tokens(1001, 704)})
+    assert "KV103" in codes(measurement(exchange(), failed(), engines={"0": Tokens(2001, {"local": 704})}))
+    assert "KV104" in codes(measurement(exchange(), failed(), engines={"0": Tokens(999, {"local": 704})}))
+    never_sent = measurement(exchange(), failed(sent=None), engines={"0": Tokens(1001, {"local": 704})})
     assert "KV103" in codes(never_sent)
 
 
@@ -165,7 +166,7 @@ def test_unreported_cached_tokens_are_not_zero() -> None:
     )
     verdict = judge(Expectation(max=0.9), [m])
     assert verdict.status == "inconclusive"
-    assert "1 of 2 replies do not report cached_tokens" in verdict.sentence
+    assert "only 1 of 2 replies report cached_tokens" in verdict.sentence
     assert "[KV111]" in verdict.sentence
 
 
@@ -191,11 +192,12 @@ def test_lost_counters_are_not_replaced_by_usage_in_silence() -> None:
 
 
 def test_tiers() -> None:
-    m = measurement(exchange(cached=None), engines={"0": Tokens(1000, 512, 192)}, prediction=prediction(704))
+    engines = {"0": Tokens(1000, {"local": 512, "external": 192})}
+    m = measurement(exchange(cached=None), engines=engines, prediction=prediction(704))
     assert judge(Expectation(min=0), [m]).hit_tokens == 704
     assert judge(Expectation(min=0, tier="local"), [m]).hit_tokens == 512
     assert judge(Expectation(min=0, tier="external"), [m]).hit_tokens == 192
-    none = replace(m, engines={"0": Tokens(1000, 512)})
+    none = replace(m, engines={"0": Tokens(1000, {"local": 512})})
     assert judge(Expectation(min=0, tier="external"), [none]).status == "inconclusive"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from .profile import Profile, Variant, builtin_profiles, detect, load_profile
+from .catalogue import Catalogue, shipped
+from .profile import Profile, Variant
+from .reader import Reader
 
-__all__ = ["Profile", "Variant", "builtin_profiles", "detect", "load_profile"]
+__all__ = ["Catalogue", "Profile", "Reader", "Variant", "shipped"]

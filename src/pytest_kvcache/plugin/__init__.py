@@ -7,8 +7,14 @@ import os
 import pytest
 
 from ..errors import ConfigurationError
+from . import hookspecs
 from . import settings as _settings
 from .keys import RUN, SETTINGS
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the hooks that others may implement."""
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"kvcache: {error}") from None
     seed = config.stash[SETTINGS].seed
     config.stash[RUN] = os.urandom(8).hex() if seed is None else f"seed {seed}"  # no two runs send the same prompt
-    config.addinivalue_line("markers", markers.help_line())
+    for line in markers.help_lines():
+        config.addinivalue_line("markers", line)
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")
     if not hasattr(config, "workerinput"):

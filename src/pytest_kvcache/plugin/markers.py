@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import pytest
 
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from ..model import Expectation, Source, Tier, Weight
+    from ..model import Expectation, ResetMode, Scope, Source, Tier, Weight
 
+T = TypeVar("T")
 HIT_RATE = "hit_rate"
 
 
@@ -25,30 +27,52 @@ def hit_rate(
     weight: Weight = "token",
     tier: Tier = "total",
     source: Source = "auto",
+    requests: Scope = "all",
+    max_failed: int = 0,
 ) -> Expectation:
     """Judge the prefix-cache hit rate of the test: `target` within ±`tol`, at least `min`, at most `max`; nothing: the
     rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture
-    the whole test.
+    the whole test. `tier` is local, external, host, storage, ... or total; `requests='warm'` leaves out the requests
+    that had nothing to hit; more than `max_failed` failed requests fail the test.
     """
-    from ..model import Expectation, Source, Tier, Weight
+    from ..model import Expectation, Scope, Source, Tier, Weight
 
     for name, value in {"target": target, "min": min, "max": max, "tol": tol}.items():
         _check_ratio(name, value)
     if min is not None and max is not None and min > max:
         raise ConfigurationError(f"min={min} is above max={max}")
-    for name, word, allowed in (("weight", weight, Weight), ("tier", tier, Tier), ("source", source, Source)):
+    words = (
+        ("weight", weight, Weight),
+        ("tier", tier, Tier),
+        ("source", source, Source),
+        ("requests", requests, Scope),
+    )
+    for name, word, allowed in words:
         if word not in get_args(allowed):
             raise ConfigurationError(f"{name}={word!r} is none of {', '.join(get_args(allowed))}")
+    if isinstance(max_failed, bool) or not isinstance(max_failed, int) or max_failed < 0:
+        raise ConfigurationError(f"max_failed={max_failed!r} is no number of requests")
+    if weight == "request" and requests == "warm":
+        raise ConfigurationError("requests='warm' is for token-weighted rates; weight='request' counts all requests")
     if weight == "request" and source == "counters":
         raise ConfigurationError("weight='request' comes from each reply's usage; source='counters' cannot tell it")
-    return Expectation(target, tol, min, max, weight, tier, source)
+    return Expectation(target, tol, min, max, weight, tier, source, requests, max_failed)
 
 
-def help_line() -> str:
-    """Return what ``pytest --markers`` shows, made from the signature and the docstring."""
-    parameters = inspect.signature(hit_rate).parameters.values()
-    shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default!r}" for p in parameters)
-    return f"{HIT_RATE}({shown}): {' '.join((hit_rate.__doc__ or '').split())}"
+def kv_reset(mode: ResetMode = "require") -> ResetMode:
+    """Empty the server's cache before each run of the test: `never`, `auto` (where that is possible) or `require` (it
+    must be shown to be cold, or nothing is measured).
+    """
+    from ..model import ResetMode
+
+    if mode not in get_args(ResetMode):
+        raise ConfigurationError(f"mode={mode!r} is none of {', '.join(get_args(ResetMode))}")
+    return mode
+
+
+def help_lines() -> list[str]:
+    """Return what ``pytest --markers`` shows, made from the signatures and the docstrings."""
+    return [f"{_shown(marker)}: {' '.join((marker.__doc__ or '').split())}" for marker in (hit_rate, kv_reset)]
 
 
 def expectation_of(item: pytest.Item) -> Expectation | None:
@@ -57,16 +81,34 @@ def expectation_of(item: pytest.Item) -> Expectation | None:
     Raises:
         ConfigurationError: a wrong argument; names the test.
     """
-    marker = item.get_closest_marker(HIT_RATE)
+    return _called(item, hit_rate)
+
+
+def reset_of(item: pytest.Item) -> ResetMode | None:
+    """Return what the closest ``kv_reset`` marker of an item asks for, None without one.
+
+    Raises:
+        ConfigurationError: a wrong argument; names the test.
+    """
+    return _called(item, kv_reset)
+
+
+def _called(item: pytest.Item, signature: Callable[..., T]) -> T | None:
+    marker = item.get_closest_marker(signature.__name__)
     if marker is None:
         return None
     try:
-        return hit_rate(*marker.args, **marker.kwargs)
+        return signature(*marker.args, **marker.kwargs)
     except (TypeError, ConfigurationError) as error:
-        text = str(error).replace("hit_rate() ", "")
-        raise ConfigurationError(
-            f"{item.nodeid}: @pytest.mark.hit_rate: {text}; expected {help_line().split(':')[0]}"
-        ) from None
+        text = str(error).replace(f"{signature.__name__}() ", "")
+        where = f"{item.nodeid}: @pytest.mark.{signature.__name__}"
+        raise ConfigurationError(f"{where}: {text}; expected {_shown(signature)}") from None
+
+
+def _shown(signature: Callable[..., object]) -> str:
+    parameters = inspect.signature(signature).parameters.values()
+    shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default!r}" for p in parameters)
+    return f"{signature.__name__}({shown})"
 
 
 def _check_ratio(name: str, value: object) -> None:

@@ -40,6 +40,7 @@ class Runner:
         *,
         concurrency: int | None = None,
         reset: ResetMode | None = None,
+        settle: float = 0.0,
         stream: bool = True,
     ) -> Result:
         """Send a workload and measure it: reset if asked, prefill, snapshot, load, settle, snapshot.
@@ -47,13 +48,16 @@ class Runner:
         Args:
             workload: from ``kv_workload``.
             concurrency: requests in flight; default ``--kv-concurrency``.
-            reset: empty the cache first: ``never``, ``auto`` or ``require``; default ``--kv-reset``.
+            reset: empty the cache first: ``never``, ``auto`` or ``require``; default: the test's ``kv_reset`` marker,
+                else ``--kv-reset``.
+            settle: seconds that a cache may need until what was just computed can be read (hosted ones: up to 30): the
+                last prefill request is repeated until it is read from the cache, at most so long.
             stream: ask for event streams; without, there is no time to first token.
 
         Raises:
             KVCacheError: nothing could be measured; the message says why and what to do.
         """
-        started = self.arun(workload, concurrency=concurrency, reset=reset, stream=stream)
+        started = self.arun(workload, concurrency=concurrency, reset=reset, settle=settle, stream=stream)
         return run_sync(started, "await kv.arun(...)")
 
     async def arun(
@@ -62,6 +66,7 @@ class Runner:
         *,
         concurrency: int | None = None,
         reset: ResetMode | None = None,
+        settle: float = 0.0,
         stream: bool = True,
     ) -> Result:
         """Do what :meth:`run` does, in an async test."""
@@ -74,10 +79,14 @@ class Runner:
         plan = experiment.Plan(
             nonce=self._state.next_nonce(),
             concurrency=concurrency or self._settings.concurrency,
-            reset=reset or self._settings.reset,
+            reset=reset or self._state.reset or self._settings.reset,
+            settle=settle,
             stream=stream,
             counters=self._state.wants_counters,
             tokenizer=self._settings.tokenizer,
+            usage_prompt=self._settings.usage_prompt,
+            usage_absent=self._settings.usage_absent,
+            sample_interval=self._settings.sample_interval,
         )
         progress = Progress.of(self._item.config, self._item.name)
         try:
@@ -183,13 +192,13 @@ class Sampler:
 
     async def asnapshot(self) -> Snapshot:
         """Do what :meth:`snapshot` does, in an async test."""
-        from .. import scrape
         from ..client import Client
+        from ..scrape import together
         from ..target import inspect
 
         async with Client(self._endpoint) as client:
             target = await inspect(client)
-            return await scrape.fetch(client, target.profile.samples())
+            return together(target.first)
 
     def window(self) -> Measured:
         """Return a measured block, as ``kv.measure()`` does."""

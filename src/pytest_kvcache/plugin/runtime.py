@@ -16,10 +16,11 @@ from .session import SessionReport
 from .state import TestState
 
 if TYPE_CHECKING:
-    from ..model import Expectation, Verdict
+    from ..model import Expectation, ResetMode, Verdict
 
 _ERROR = pytest.StashKey[str]()
 _EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
+_RESET: pytest.StashKey[ResetMode | None] = pytest.StashKey()
 _RUNNER_FIXTURE = "kv"
 _ENDPOINT_FIXTURE = "kv_endpoint"
 _FIXTURES = frozenset({_RUNNER_FIXTURE, _ENDPOINT_FIXTURE, "kv_metrics"})
@@ -35,12 +36,13 @@ class Runtime:
             raise pytest.UsageError(f"kvcache: kv_require is set, and there is {NO_ENDPOINT}")
         for item in items:
             try:
-                expectation = markers.expectation_of(item)
+                expectation, reset = markers.expectation_of(item), markers.reset_of(item)
             except ConfigurationError as error:
                 if not hasattr(config, "workerinput"):
                     raise pytest.UsageError(f"kvcache: {error}") from None
                 item.stash[_ERROR] = str(error)  # a usage error would crash a worker: it fails at setup there
                 continue
+            item.stash[_RESET] = reset
             if expectation is not None:
                 item.stash[_EXPECTATION] = expectation
                 if _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
@@ -57,7 +59,9 @@ class Runtime:
 
         expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
-        item.stash[STATE] = TestState(item.nodeid, expectation, item.config.stash[RUN], attempt)
+        item.stash[STATE] = TestState(
+            item.nodeid, expectation, item.config.stash[RUN], attempt, item.stash.get(_RESET, None)
+        )
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:
             del item.stash[RECORD]

@@ -7,14 +7,14 @@ contacted; this runs in every pytest of every project that has the plugin instal
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from ..endpoint import Endpoint, parse_base_url, parse_metrics_url
+from ..endpoint import Endpoint, MetricsSource, parse_base_url, parse_metrics_source
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,12 +31,16 @@ class Settings:
     Attributes:
         endpoint: base URL, ``sim`` for the built-in engine, None when none was named; never shown with its user-info.
         model: model to ask for; None: the served one.
-        metrics: metrics pages; empty: derived from the endpoint.
+        metrics: where the counters are read; empty: derived from the endpoint.
         tokenizer: file, folder, hub id or ``builtin``; None: the server's, or the engine's own.
         engine: engine profile; None: detected.
+        engine_file: the user's own engine profiles, as files; a hook adds tables.
+        usage_prompt / usage_absent: what the user says of the replies' usage: the prompt number leaves the cached part
+            out (``uncached``); a cached number that is left out is 0 (``zero``). None: as the engine profile says.
         api_key: bearer token, None without; never shown.
         headers: further request headers as (name, value); values are never shown.
         timeout: seconds for one request.
+        sample_interval: seconds between two looks at the gauges during the load; 0: none.
         concurrency: requests in flight unless a run says otherwise.
         seed: makes prompts the same in every run; None: a fresh nonce.
         reset: whether the cache is emptied before a run.
@@ -46,9 +50,13 @@ class Settings:
 
     endpoint: str | None = field(default=None, repr=False)
     model: str | None = None
-    metrics: tuple[str, ...] = field(default=(), repr=False)
+    metrics: tuple[MetricsSource, ...] = field(default=(), repr=False)
     tokenizer: str | None = None
     engine: str | None = None
+    engine_file: tuple[Path | Mapping[str, Any], ...] = field(default=(), repr=False)
+    usage_prompt: Literal["total", "uncached"] | None = None
+    usage_absent: Literal["unknown", "zero"] | None = None
+    sample_interval: float = 1.0
     api_key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
@@ -65,6 +73,7 @@ class Settings:
             model=self.model,
             metrics=self.metrics,
             engine=self.engine,
+            profiles=self.engine_file,
             api_key=self.api_key,
             headers=self.headers,
             timeout=self.timeout,
@@ -107,11 +116,31 @@ def _endpoint(value: str, origin: str) -> str:
     return SIM if value.strip() == SIM else parse_base_url(value, origin)
 
 
-def _engine(value: str, origin: str) -> str:
-    known = sorted(path.stem for path in (Path(__file__).parent.parent / "engines").glob("*.toml"))
-    if value not in known:
-        raise ConfigurationError(f"{origin}: unknown engine {value!r}; known are {', '.join(known)}")
-    return value
+def _engine_file(value: str, origin: str) -> Path:
+    path = Path(_text(value, origin))
+    if not path.is_file():
+        raise ConfigurationError(f"{origin}: there is no file {value!r}; expected an engine profile such as my.toml")
+    return path
+
+
+def _one_of(*allowed: str) -> Parse:
+    def parse(value: str, origin: str) -> str:
+        if value not in allowed:
+            raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _prefix(value: str, origin: str) -> tuple[str, str]:
+    ours, separator, theirs = value.partition("=")
+    if not separator or not ours or not theirs:
+        raise ConfigurationError(f"{origin}: expected OLD=NEW, such as vllm:=aibrix:, got {value!r}")
+    return ours, theirs
+
+
+def _interval(value: str, origin: str) -> float:
+    return 0.0 if value.strip() == "0" else _seconds(value, origin)
 
 
 def _seconds(value: str, origin: str) -> float:
@@ -136,14 +165,6 @@ def _seed(value: str, origin: str) -> int:
     return int(value)
 
 
-def _reset(value: str, origin: str) -> str:
-    from ..model import ResetMode
-
-    if value not in get_args(ResetMode):
-        raise ConfigurationError(f"{origin}: {value!r} is none of {', '.join(get_args(ResetMode))}")
-    return value
-
-
 def _header(value: str, origin: str) -> tuple[str, str]:
     name, separator, text = value.partition(":")
     if not separator or not name.strip() or any(c in value for c in "\r\n"):
@@ -165,10 +186,18 @@ OPTIONS = (
     _Option("model", _text, "model to ask for (default: the served one, when there is exactly one)", "NAME"),
     _Option(
         "metrics",
-        parse_metrics_url,
-        "metrics page of an engine behind the endpoint; repeatable (default: URL/metrics)",
-        "URL",
+        parse_metrics_source,
+        "metrics page of an engine behind the endpoint; repeatable; a name in front tells pages apart, and 'prefill' or"
+        " 'decode' says what the engine does; prometheus+http://HOST:9090?match=job=\"x\" reads a Prometheus server"
+        " (default: URL/metrics)",
+        "[NAME=]URL",
         repeatable=True,
+    ),
+    _Option(
+        "metrics_prefix",
+        _prefix,
+        "the prefix of the engine's sample names and what its page writes instead, such as vllm:=aibrix:",
+        "OLD=NEW",
     ),
     _Option(
         "tokenizer",
@@ -176,13 +205,37 @@ OPTIONS = (
         "the model's tokenizer: tokenizer.json, a folder with one, a hub id, or 'builtin' (default: ask the server)",
         "NAME",
     ),
-    _Option("engine", _engine, "engine profile instead of detecting it; 'usage' judges by usage alone", "ID"),
+    _Option("engine", _text, "engine profile instead of detecting it; 'usage' judges by usage alone", "ID"),
+    _Option("engine_file", _engine_file, "an engine profile of your own (TOML); repeatable", "FILE", repeatable=True),
+    _Option(
+        "usage_prompt",
+        _one_of("total", "uncached"),
+        "whether the replies' prompt tokens hold the cached part or leave it out (default: as the engine profile says)",
+        "WORD",
+    ),
+    _Option(
+        "usage_absent",
+        _one_of("unknown", "zero"),
+        "what a reply without cached_tokens means (default: as the engine profile says, else unknown)",
+        "WORD",
+    ),
+    _Option(
+        "sample_interval",
+        _interval,
+        "seconds between two looks at the server's gauges during the load, 0 for none (default: 1)",
+        "SECONDS",
+    ),
     _Option("api_key_env", _text, "variable that holds the API key (default: OPENAI_API_KEY)", "VARIABLE"),
     _Option("header", _header, "further request header; repeatable", "'NAME: VALUE'", repeatable=True),
     _Option("timeout", _seconds, "seconds that one request may take (default: 300)", "SECONDS"),
     _Option("concurrency", _count, "requests in flight, unless a test says otherwise (default: 8)", "N"),
     _Option("seed", _seed, "send the same prompts in every run (default: a fresh nonce, so that a rerun is cold)", "N"),
-    _Option("reset", _reset, "empty the server's cache before a run: never, auto or require (default: never)", "MODE"),
+    _Option(
+        "reset",
+        _one_of("never", "auto", "require"),
+        "empty the server's cache before a run: never, auto or require (default: never)",
+        "MODE",
+    ),
     _Option("report", _report, "write the results as a JSON document", "FILE"),
 )
 _REQUIRE = "kv_require"
@@ -223,7 +276,39 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
         raise ConfigurationError(f"{key_origin}: the endpoint's URL has user-info already; give one of the two")
     chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
     chosen["headers"] = chosen.pop("header", ())
-    return Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
+    _rename(chosen, values["metrics_prefix"][1])
+    settings = Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
+    return _with_profiles(settings, config, values["engine"][1])
+
+
+def _rename(chosen: dict[str, Any], origin: str) -> None:
+    renamed = chosen.pop("metrics_prefix", None)
+    if renamed is None:
+        return
+    if "metrics" not in chosen or "engine" not in chosen:
+        raise ConfigurationError(f"{origin}: needs --kv-metrics and --kv-engine, as a renamed page shows no engine")
+    chosen["metrics"] = tuple(replace(source, renamed=renamed) for source in chosen["metrics"])
+
+
+def _with_profiles(settings: Settings, config: pytest.Config, origin: str) -> Settings:
+    """Add the profiles that plugins bring, and check the engine's name against all of them."""
+    brought = [profile for found in config.hook.pytest_kvcache_engine(config=config) for profile in _each(found)]
+    settings = replace(settings, engine_file=(*settings.engine_file, *brought))
+    shipped = {path.stem for path in (Path(__file__).parent.parent / "engines").glob("*.toml")}
+    if settings.engine_file or (settings.engine is not None and settings.engine not in shipped):
+        from ..engines import Catalogue  # imports pydantic: only for who brings or misnames a profile
+
+        catalogue = Catalogue(settings.engine_file)
+        try:
+            if settings.engine is not None:
+                catalogue.get(settings.engine)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{origin}: {error}") from None
+    return settings
+
+
+def _each(found: object) -> Iterable[Any]:
+    return found if isinstance(found, (list, tuple)) else [found]
 
 
 def _resolve(option: _Option, config: pytest.Config, environ: Mapping[str, str]) -> tuple[Any, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..model import Expectation, Measurement
+    from ..model import Expectation, Measurement, ResetMode
 
 
 class TestState:
@@ -16,12 +16,16 @@ class TestState:
         expectation: what its ``hit_rate`` marker asks, None without one.
         run: nonce of this run of pytest, or the seed that the user fixed.
         attempt: 1 for the first, so that a rerun does not hit what the attempt before it cached.
+        reset: what its ``kv_reset`` marker asks, None without one.
     """
 
     __test__ = False  # not a test class, whatever its name begins with
 
-    def __init__(self, nodeid: str, expectation: Expectation | None, run: str, attempt: int) -> None:
+    def __init__(
+        self, nodeid: str, expectation: Expectation | None, run: str, attempt: int, reset: ResetMode | None = None
+    ) -> None:
         self.expectation = expectation
+        self.reset = reset
         self.measurements: list[Measurement] = []
         self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0

@@ -1,16 +1,35 @@
-"""A judged test to one plain record: built-in types only, so that it crosses processes and goes into JSON as it is."""
+"""A judged test to one plain record: built-in types only, so that it crosses processes and goes into JSON as it is.
+
+Keys are added and never renamed. Rates are 0..1, durations seconds; None (``null``) means "not told", never zero.
+
+========================== =============================================================================================
+``hit_rate``               ``measured``; ``low``, ``high``: the bounds that printed digits and tolerances leave it, None
+                           where it is exact; ``warm``: over the requests that had something to hit; ``target``;
+                           ``predicted``; ``ceiling``
+``engine``                 what answered; ``unconfirmed``: how it reports was not read in its own source
+``engines``, ``aside``     tokens of each engine; those ``aside`` are shown and never summed
+``tiers``                  of all summed engines: ``local``, every other tier by name, ``external`` = all but ``local``
+``requests``               ``aborted``: sent, and given up on or cut off before the answer was whole
+``pressure``               counters over the window, peaks of the samples taken during the load
+``server_latency_s``       the engines' own histograms: exact means, quantiles with the bounds of their bucket
+``ttft_s``, ``itl_s``, ... as the client saw them, exact
+========================== =============================================================================================
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from .. import latency
+from ..histogram import Histogram, Quantile, merged
 from ..latency import Latency
-from ..model import Exchange, Finding, Measurement, Tokens, Verdict
+from ..model import Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict
 from .text import visible
 
 Record = dict[str, Any]
+_Number = TypeVar("_Number", int, float)
 
 
 def check_record(nodeid: str, verdict: Verdict, runs: Sequence[tuple[Measurement, Verdict]]) -> Record:
@@ -45,6 +64,9 @@ def _judged(verdict: Verdict) -> Record:
         "sentence": visible(verdict.sentence),
         "hit_rate": {
             "measured": verdict.hit_rate,
+            "low": verdict.low,
+            "high": verdict.high,
+            "warm": verdict.warm,
             "target": verdict.target,
             "predicted": verdict.predicted,
             "ceiling": verdict.ceiling,
@@ -65,59 +87,135 @@ def _finding(finding: Finding) -> Record:
 
 
 def _measured(measurements: Sequence[Measurement], exchanges: Sequence[Exchange]) -> Record:
-    facts = measurements[0].facts if measurements else None
-    engines: dict[str, Tokens] = {}
-    for measurement in measurements:
-        for name, tokens in measurement.engines.items():
-            engines[name] = engines[name] + tokens if name in engines else tokens
+    engines = _added(measurement.engines for measurement in measurements)
+    aside = _added(measurement.aside for measurement in measurements)
     return {
-        "engine": None
-        if facts is None
-        else {
-            "id": facts.engine,
-            "variant": facts.variant,
-            "version": facts.version and visible(facts.version),
-            "model": visible(facts.model),
-            "block_size": facts.block_size,
-            "simulated": facts.simulated,
-        },
+        "engine": _engine(measurements[0].facts) if measurements else None,
         "engines": {visible(name): _tokens(tokens) for name, tokens in sorted(engines.items())},
+        "aside": {visible(name): _tokens(tokens) for name, tokens in sorted(aside.items())},
         "tiers": _tiers(engines),
         "requests": {
             "total": len(exchanges),
             "failed": sum(not e.ok for e in exchanges),
+            "aborted": sum(map(_is_aborted, exchanges)),
             "prefill": sum(len(measurement.prefill) for measurement in measurements),
         },
         "ttft_s": _latency(latency.ttft(exchanges)),
         "itl_s": _latency(latency.itl(exchanges)),
         "e2e_s": _latency(latency.e2e(exchanges)),
         "output_tokens_per_s": latency.output_rate(exchanges),
+        "server_latency_s": _server_latency(measurements),
+        "pressure": _pressure([m.pressure for m in measurements if m.pressure is not None]),
         "cache_state": "; ".join(dict.fromkeys(m.cache_state for m in measurements)),
     }
+
+
+def _is_aborted(exchange: Exchange) -> bool:
+    kind = exchange.failure.kind if exchange.failure is not None else None
+    return exchange.finish_reason == "abort" or (exchange.sent is not None and kind in ("timeout", "cut"))
+
+
+def _engine(facts: ServerFacts) -> Record:
+    return {
+        "id": facts.engine,
+        "variant": facts.variant,
+        "version": facts.version and visible(facts.version),
+        "model": visible(facts.model),
+        "block_size": facts.block_size,
+        "unit": facts.unit,
+        "counted": facts.counted,
+        "unconfirmed": facts.unconfirmed,
+        "simulated": facts.simulated,
+    }
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def _added(several: Iterable[Mapping[str, Tokens]]) -> dict[str, Tokens]:
+    sums: dict[str, Tokens] = {}
+    for engines in several:
+        for name, tokens in engines.items():
+            sums[name] = sums[name] + tokens if name in sums else tokens
+    return sums
 
 
 def _tokens(tokens: Tokens) -> Record:
     return {
         "query_tokens": tokens.query,
+        "hit_tokens": tokens.hit,
+        "hit_rate": _share(tokens.hit, tokens.query),
         "local_hit_tokens": tokens.local_hit,
         "external_hit_tokens": tokens.external_hit,
+        "tiers": {visible(tier): hit for tier, hit in tokens.hits.items()},
+        "prompt_tokens": tokens.prompt,
     }
 
 
-def _tiers(engines: dict[str, Tokens]) -> Record:
+def _tiers(engines: Mapping[str, Tokens]) -> Record:
     if not engines:
         return {}
-    total = sum(tokens.query for tokens in engines.values())
-    local = sum(tokens.local_hit for tokens in engines.values())
-    external = [tokens.external_hit for tokens in engines.values() if tokens.external_hit is not None]
-    return {
-        "local": {"hit_tokens": local, "hit_rate": local / total if total else None},
-        "external": {
-            "hit_tokens": sum(external) if external else None,
-            "hit_rate": sum(external) / total if external and total else None,
-        },
-    }
+    query = sum(tokens.query for tokens in engines.values())
+    named = dict.fromkeys(tier for tokens in engines.values() for tier in tokens.hits)
+    found = {}
+    for tier in dict.fromkeys(["local", *named, "external"]):
+        hits = [hit for hit in (tokens.of(tier) for tokens in engines.values()) if hit is not None]
+        hit = sum(hits) if hits else None
+        found[visible(tier)] = {"hit_tokens": hit, "hit_rate": _share(hit, query)}
+    return found
+
+
+def _share(hit: int | None, query: int) -> float | None:
+    return None if hit is None or query == 0 else hit / query
+
+
+# --- time and pressure -----------------------------------------------------------------------------------------------
 
 
 def _latency(sample: Latency) -> Record:
     return {"p50": sample.p50, "p95": sample.p95, "p99": sample.p99, "mean": sample.mean, "count": len(sample)}
+
+
+def _server_latency(measurements: Sequence[Measurement]) -> Record:
+    names = dict.fromkeys(name for measurement in measurements for name in measurement.server_latency)
+    found = {}
+    for name in names:
+        whole = merged(m.server_latency[name] for m in measurements if name in m.server_latency)
+        if whole is not None:
+            found[name] = _histogram(whole)
+    return found
+
+
+def _histogram(whole: Histogram) -> Record:
+    quantiles = {f"p{percent}": _quantile(whole.quantile(percent / 100)) for percent in (50, 95, 99)}
+    return {"count": whole.count, "mean": whole.mean, **quantiles}
+
+
+def _quantile(quantile: Quantile | None) -> Record | None:
+    if quantile is None:
+        return None
+    high = None if math.isinf(quantile.high) else quantile.high  # JSON has no infinity
+    return {"value": quantile.value, "low": quantile.low, "high": high}
+
+
+def _pressure(several: Sequence[Pressure]) -> Record | None:
+    if not several:
+        return None
+    return {
+        "preemptions": _sum(p.preemptions for p in several),
+        "evictions": _sum(p.evictions for p in several),
+        "kv_usage_peak": _max(p.kv_usage_peak for p in several),
+        "running_peak": _max(p.running_peak for p in several),
+        "waiting_peak": _max(p.waiting_peak for p in several),
+        "samples": sum(p.samples for p in several),
+        "missed": sum(p.missed for p in several),
+    }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    told = [value for value in values if value is not None]
+    return sum(told) if told else None
+
+
+def _max(values: Iterable[_Number | None]) -> _Number | None:
+    return max((value for value in values if value is not None), default=None)

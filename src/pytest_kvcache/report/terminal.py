@@ -8,6 +8,12 @@ from .record import Record
 
 _HEADER = ("verdict", "hit rate", "target", "predicted", "hit/query tokens", "TTFT p50/p95", "output", "engine", "test")
 _RIGHT = frozenset({1, 2, 3, 4, 5, 6})
+_SPLIT = {"queue": "queue", "prefill": "prefill", "ttft": "TTFT", "itl": "ITL", "decode": "decode", "e2e": "E2E"}
+_RESIDENCY = {
+    "block_lifetime": "lifetime",
+    "block_idle_before_evict": "idle before eviction",
+    "block_reuse_gap": "reuse gap",
+}
 
 
 def section(record: Record) -> str:
@@ -28,22 +34,79 @@ def _arithmetic(record: Record) -> list[str]:
     requests, engine = record["requests"], record["engine"]
     lines = []
     if record["query_tokens"] is not None:
-        failed = f", {requests['failed']} failed" if requests["failed"] else ""
-        sent = f" · {requests['total']} requests{failed}" if requests["total"] else ""
+        lost = "".join(f", {requests[how]} {how}" for how in ("failed", "aborted") if requests[how])
+        sent = f" · {requests['total']} requests{lost}" if requests["total"] else ""
         hit = f"{record['hit_tokens']:,} of {record['query_tokens']:,} hit"
         lines.append(f"  {hit}, by {record['source']}{sent} · {_engine(engine)}")
-    rates = record["hit_rate"]
+    lines += [*_rates(record["hit_rate"]), *_rows(record)]
+    if record["ttft_s"]["count"]:
+        lines.append(f"  TTFT {_ttft(record)} (p50/p95), {_output(record)} output")
+    for title, names in (("server", _SPLIT), ("cached blocks", _RESIDENCY)):
+        lines += _means(title, names, record["server_latency_s"])
+    return lines + _pressure(record["pressure"])
+
+
+def _rates(rates: Record) -> list[str]:
+    lines = []
+    if rates["low"] is not None and rates["high"] is not None and _rate(rates["low"]) != _rate(rates["high"]):
+        lines.append(f"  between {rates['low']:.3f} and {rates['high']:.3f}, as far as the counters can tell")
+    if rates["warm"] is not None and rates["warm"] != rates["measured"]:
+        lines.append(f"  {rates['warm']:.3f} over the requests that had something to hit")
     if rates["ceiling"] is not None and rates["measured"] is not None:
         missing = max(0.0, rates["ceiling"] - rates["measured"])
         lines.append(f"  an ideal cache reaches {rates['ceiling']:.3f}, {missing:.3f} more than was measured")
-    if len(record["engines"]) > 1:
-        lines += [
-            f"  engine {name}: {t['local_hit_tokens'] + (t['external_hit_tokens'] or 0):,} of {t['query_tokens']:,} hit"
-            for name, t in record["engines"].items()
-        ]
-    if record["ttft_s"]["count"]:
-        lines.append(f"  TTFT {_ttft(record)} (p50/p95), {_output(record)} output")
     return lines
+
+
+def _rows(record: Record) -> list[str]:
+    """One line for each engine of several and for each tier that moved of several, their numbers below each other."""
+    engines, aside = record["engines"], record["aside"]
+    rows = []
+    if len(engines) + len(aside) > 1:
+        rows += [_row_of(f"engine {name}", tokens, tokens["query_tokens"]) for name, tokens in engines.items()]
+    rows += [
+        _row_of(f"aside {name}", tokens, tokens["query_tokens"], " (not summed)") for name, tokens in aside.items()
+    ]
+    named = {tier for tokens in engines.values() for tier in tokens["tiers"]}  # `external` may be a sum of others
+    moved = {name: tier for name, tier in record["tiers"].items() if name in named and tier["hit_tokens"]}
+    if len(moved) > 1:
+        query = sum(tokens["query_tokens"] for tokens in engines.values())
+        rows += [_row_of(f"tier {name}", tier, query) for name, tier in moved.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        f"  {label:<{widths[0]}}  {hit:>{widths[1]}} of {query:>{widths[2]}} hit  {rate:>{widths[3]}}{note}"
+        for label, hit, query, rate, note in rows
+    ]
+
+
+def _row_of(label: str, tokens: Record, query: int, note: str = "") -> tuple[str, str, str, str, str]:
+    return label, f"{tokens['hit_tokens']:,}", f"{query:,}", _rate(tokens["hit_rate"]), note
+
+
+def _means(title: str, names: dict[str, str], latencies: Record) -> list[str]:
+    told = [(shown, latencies[name]["mean"]) for name, shown in names.items() if name in latencies]
+    means = [f"{shown} {_duration(mean)}" for shown, mean in told if mean is not None]
+    return [f"  {title}: {', '.join(means)} (means)"] if means else []
+
+
+def _pressure(pressure: Record | None) -> list[str]:
+    if pressure is None:
+        return []
+    usage, waiting = pressure["kv_usage_peak"], pressure["waiting_peak"]
+    preemptions, evictions = pressure["preemptions"], pressure["evictions"]
+    told = [
+        *([f"KV usage {100 * usage:.0f} % at peak"] if usage is not None else []),
+        *([f"{waiting:,} waiting at peak"] if waiting is not None else []),
+        *([_plural(preemptions, "preemption")] if preemptions is not None else []),
+        *([f"{evictions:,} evicted"] if evictions is not None else []),
+    ]
+    missed = f", {pressure['missed']:,} missed" if pressure["missed"] else ""
+    sampled = f" ({_plural(pressure['samples'], 'sample')}{missed})" if pressure["samples"] or missed else ""
+    return [f"  pressure: {', '.join(told) or 'not known'}{sampled}"] if told or missed else []
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def table(records: Iterable[Record]) -> list[str]:
@@ -89,13 +152,11 @@ def _ttft(record: Record) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds * 1000:.1f} ms"
-        if seconds < 0.1
-        else f"{seconds * 1000:.0f} ms"
-        if seconds < 10
-        else f"{seconds:.1f} s"
-    )
+    if 0 < seconds < 0.0001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 10:
+        return f"{seconds * 1000:.{1 if seconds < 0.1 else 0}f} ms"
+    return f"{seconds:.1f} s"
 
 
 def _output(record: Record) -> str:
@@ -108,4 +169,5 @@ def _engine(engine: Record | None) -> str:
         return "-"
     name = f"{engine['id']} {engine['version']}" if engine["version"] else str(engine["id"])
     block = f" block {engine['block_size']}" if engine["block_size"] else ""
-    return name + block + (" (simulated)" if engine["simulated"] else "")
+    unconfirmed = " (unconfirmed)" if engine["unconfirmed"] else ""
+    return name + block + (" (simulated)" if engine["simulated"] else "") + unconfirmed

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ..errors import ConfigurationError
 from .engine import EngineConfig
 from .faults import Faults, parse_faults
+from .fleet import ROUTINGS
 from .server import SimServer, serve
 
 _FAULTS = "plant a fault, repeatable: " + ", ".join(Faults.model_fields)
@@ -33,6 +34,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", default="sim", help="served model name")
     made.add_argument("--block-size", type=_positive, default=16, help="tokens per cache block")
     made.add_argument("--capacity-blocks", type=_positive, default=1_000_000, help="blocks that the cache holds")
+    made.add_argument("--engines", type=_positive, default=1, help="engines behind the port, each with its own cache")
+    made.add_argument(
+        "--routing",
+        choices=ROUTINGS,
+        default="round-robin",
+        help="who gets a request: the engines in turn, or the one that was sent the longest part of the prompt before",
+    )
+    made.add_argument(
+        "--external-blocks", type=_count, default=0, help="blocks in a store behind each device cache; 0: no store"
+    )
+    made.add_argument("--external-shared", action="store_true", help="one external store for all engines")
     made.add_argument("--max-model-len", type=_positive, default=131_072, help="prompt plus output tokens")
     made.add_argument("--batch-slots", type=_positive, default=16, help="requests that run at once")
     made.add_argument(
@@ -68,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         decode_time=options.decode_time,
         caching=not options.no_prefix_caching,
         max_model_len=options.max_model_len,
+        external_blocks=options.external_blocks,
     )
     server = SimServer(
         config,
@@ -77,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dev_mode=not options.no_dev_mode,
         api_key=key,
         faults=faults,
+        engines=options.engines,
+        routing=options.routing,
+        shared_external=options.external_shared,
     )
     try:
         asyncio.run(_run(server, options.host, options.port, with_parent=options.exit_with_parent))
@@ -110,6 +126,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
     return value
 
 

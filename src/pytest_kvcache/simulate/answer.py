@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from .body import Generate
 from .engine import Engine, Generation
 from .faults import Faults
+from .fleet import Fleet
+from .usage import Usage
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,35 +35,50 @@ class Answerer:
     """Runs the sequences of one request and writes what they say.
 
     Attributes:
-        engine: that generates.
+        fleet: the engines that generate; each sequence is routed for itself.
         tokenizer: for the text of generated tokens.
         model: served name.
         body: the request.
         prompts: token ids of each prompt.
         details: report ``prompt_tokens_details``.
         faults: in force for this request.
+        rank: number of the engine that the client wants; None: the router's choice.
     """
 
-    engine: Engine
+    fleet: Fleet
     tokenizer: Tokenizer
     model: str
     body: Generate
     prompts: list[list[int]]
     details: bool
     faults: Faults
+    rank: int | None = None
+    _engines: list[Engine] = field(init=False)
     _sequences: list[Generation] = field(init=False)
 
     def __post_init__(self) -> None:
         body = self.body
-        self._sequences = [
-            Generation(ids, body.output_len, body.cache_salt, lookup=not body.bypasses_cache, sample=sample)
-            for ids in self.prompts
-            for sample in range(body.n)
+        self._sequences = [self._sequence(ids, sample) for ids in self.prompts for sample in range(body.n)]
+        self._engines = [
+            self.fleet.engines[self.rank] if self.rank is not None else self.fleet.route(sequence.ids, sequence.salt)
+            for sequence in self._sequences
         ]
         number = f"{'chatcmpl' if body.chat else 'cmpl'}-{next(_numbers):016x}"
         self._head: dict[str, Any] = {"id": number, "created": int(time.time()), "model": self.model}
         self._every = body.stream_options.continuous_usage_stats or self.faults.usage_every_chunk
         self._plain = not (self._every or body.return_token_ids)
+
+    def _sequence(self, ids: list[int], sample: int) -> Generation:
+        return Generation(
+            ids,
+            self.body.output_len,
+            self.body.cache_salt,
+            lookup=not self.body.bypasses_cache,
+            sample=sample,
+            lookups=self.faults.retry_lookups,
+            readable_after=self.faults.readable_after,
+            preemptions=self.faults.preemptions,
+        )
 
     async def whole(self) -> dict[str, Any]:
         """Return the answer as one object."""
@@ -100,8 +117,9 @@ class Answerer:
                 held[index] = b"".join(pieces)
                 if done < sequence.max_tokens:
                     yield held[index]
-        if self.body.stream_options.include_usage:
-            yield self._event([], usage=self._usage(), **_SIGNATURE)
+        usage = self._usage()
+        if self.body.stream_options.include_usage and usage is not None:
+            yield self._event([], usage=usage, **_SIGNATURE)
         if not self.faults.no_done:
             yield b"data: [DONE]\n\n"
 
@@ -111,7 +129,7 @@ class Answerer:
 
         async def pump(index: int, sequence: Generation) -> None:
             try:
-                async for due in self.engine.generate(sequence):
+                async for due in self._engines[index].generate(sequence):
                     queue.put_nowait((index, due))
             finally:
                 queue.put_nowait((index, None))
@@ -194,33 +212,17 @@ class Answerer:
         prompt = {"prompt_logprobs": None, "prompt_token_ids": sequence.ids if ids else None}
         return {"index": index, "text": text, **end, **prompt}
 
-    @property
-    def _prompt_tokens(self) -> int:
-        return sum(map(len, self.prompts)) + self.faults.tokens_off
-
     def _usage_at(self, completion: int) -> dict[str, Any] | None:
-        """Return the usage inside a chunk, for a client that wants it in every one; details come at the end."""
-        if not self._every:
-            return None
-        prompt = self._prompt_tokens
-        counted = {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
-        return {**counted, "completion_tokens_details": None}
+        return self._counted(completion).told_inside(self.faults) if self._every else None
 
-    def _usage(self) -> dict[str, Any]:
-        prompt = self._prompt_tokens
+    def _usage(self) -> dict[str, Any] | None:
         completion = sum(len(sequence.output) for sequence in self._sequences)
-        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + completion}
-        usage["completion_tokens"] = completion
-        details: dict[str, int | None] | None = None
-        if self.details and not self.faults.no_cached_tokens:
-            last = self._sequences[-1]  # of several prompts only the last one's cached tokens are told (vLLM 0.32)
-            created = last.created if self.body.chat else None
-            details = {"cached_tokens": last.hit, "created_cache_tokens": created, "multimodal_tokens": None}
-        if not self.body.stream:
-            return {**usage, "prompt_tokens_details": details, "completion_tokens_details": None}
-        if details is not None:  # streams leave out what is null
-            usage["prompt_tokens_details"] = {name: value for name, value in details.items() if value is not None}
-        return usage
+        return self._counted(completion).told(self.faults, details=self.details, stream=self.body.stream)
+
+    def _counted(self, completion: int) -> Usage:
+        last = self._sequences[-1]
+        created = last.created if self.body.chat else None
+        return Usage(sum(map(len, self.prompts)), completion, last.cached, created)
 
 
 def _sse(content: dict[str, Any]) -> bytes:

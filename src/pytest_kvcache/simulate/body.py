@@ -79,13 +79,13 @@ class Generate(BaseModel):
         raise BodyError(f"prompt: expected text or token ids, got {type(item).__name__}", "prompt")
 
 
-def parse_generate(text: str, *, chat: bool) -> Generate:
+def parse_generate(content: dict[str, Any], *, chat: bool) -> Generate:
     """Return a checked body. A field that is null counts as left out, as with real engines.
 
     Raises:
-        BodyError: not JSON, or a field with a wrong value.
+        BodyError: a field with a wrong value.
     """
-    given = {name: value for name, value in parse_object(text).items() if value is not None}
+    given = {name: value for name, value in content.items() if value is not None}
     try:
         body = Generate.model_validate({**given, "chat": chat})
     except ValidationError as error:

@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections import Counter, deque
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 _SECONDS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _TOKENS = tuple(float(4**power) for power in range(10))
+Told = TypeVar("Told")
 
 
 @dataclass(slots=True)
@@ -47,9 +49,13 @@ class Counts:
     """Totals since the engine started, in tokens unless they are requests or seconds.
 
     Attributes:
-        queries / hits: looked up, and of these found, at admission.
-        prompt / cached: of requests that got their first token.
+        queries / hits: looked up in the device cache, and of these found, at admission.
+        external_queries / external_hits: not found there and asked of the external store, and of these found.
+        device: hits at admission, counted once however often the look-up was.
+        prompt / cached / transferred: of requests that got their first token: all prompt tokens, and of these found in
+            the device cache and in the external store.
         generated: tokens generated.
+        preemptions: times a request lost its blocks.
         finished: requests by reason; one whose client left is in none.
         ttft: seconds from arrival to the first token.
         queue / prefill / decode / e2e: seconds of finished requests.
@@ -58,9 +64,14 @@ class Counts:
 
     queries: int = 0
     hits: int = 0
+    external_queries: int = 0
+    external_hits: int = 0
+    device: int = 0
     prompt: int = 0
     cached: int = 0
+    transferred: int = 0
     generated: int = 0
+    preemptions: int = 0
     finished: Counter[str] = field(default_factory=Counter)
     ttft: Histogram = field(default_factory=_seconds)
     queue: Histogram = field(default_factory=_seconds)
@@ -71,22 +82,22 @@ class Counts:
     computed: Histogram = field(default_factory=_tokens)
 
 
-class LateCounts:
-    """Counts as they stood some time ago, for a server that reports late.
+class LateCounts(Generic[Told]):
+    """Counts (of one engine or of several) as they stood some time ago, for a server that reports late.
 
     Args:
         now: what is visible until the first note is old enough.
     """
 
-    def __init__(self, now: Counts) -> None:
+    def __init__(self, now: Told) -> None:
         self._visible = deepcopy(now)
-        self._notes: deque[tuple[float, Counts]] = deque()
+        self._notes: deque[tuple[float, Told]] = deque()
 
-    def note(self, moment: float, counts: Counts) -> None:
+    def note(self, moment: float, counts: Told) -> None:
         """Remember what was counted at ``moment``; moments must not fall."""
         self._notes.append((moment, deepcopy(counts)))
 
-    def at(self, moment: float) -> Counts:
+    def at(self, moment: float) -> Told:
         """Return what had been counted at ``moment``; moments must not fall."""
         while self._notes and self._notes[0][0] <= moment:
             self._visible = self._notes.popleft()[1]

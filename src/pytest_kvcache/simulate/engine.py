@@ -4,8 +4,14 @@ What is counted and when follows a recorded vLLM 0.32: a prompt is looked up onc
 registered at that moment, so of identical concurrent prompts only the first misses; generated tokens fill blocks too,
 except that the KV of the last one is never computed; requests for prompt logprobs bypass the look-up.
 
-Simpler than a real engine: a generation's own blocks are registered when it ends, and a request that finds no free
-block runs all the same, uncached, where vLLM makes it wait or preempts another.
+Behind the device cache there may be an external store. Every block that is computed is also stored there, so what the
+device evicts or forgets is still found. It is asked for what the device does not have (external queries = prompt tokens
+minus local hits, as vLLM 0.32's scheduler counts; a request that bypasses the look-up is counted there with no hit) and
+gives the whole blocks that follow the local ones without a gap. The last prompt token is never among them, as in
+vLLM 0.32's ExampleConnector; its OffloadingConnector may count the last block too.
+
+Simpler than a real engine: a generation's own blocks are registered when it ends, a request that finds no free block
+runs all the same, uncached, where vLLM makes it wait or preempts another, and a transfer from the store takes no time.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from dataclasses import dataclass, field
 from .blocks import block_keys, reusable_tokens
 from .counts import Counts
 from .policies import PrefixCache
+from .visibility import Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,7 @@ class EngineConfig:
         decode_time: seconds per generated token of a request, whatever else runs.
         caching: False switches the prefix cache off.
         max_model_len: prompt plus output tokens of one request.
+        external_blocks: blocks in the external store; 0: there is none.
     """
 
     block_size: int = 16
@@ -43,6 +51,7 @@ class EngineConfig:
     decode_time: float = 0.001
     caching: bool = True
     max_model_len: int = 131_072
+    external_blocks: int = 0
 
 
 @dataclass(slots=True)
@@ -55,7 +64,11 @@ class Generation:
         salt: separates caches.
         lookup: False bypasses the cache, as prompt logprobs do.
         sample: number among the samples of one prompt; another sample says something else.
-        hit: prompt tokens that were cached, known after admission.
+        lookups: how often the look-up is counted.
+        readable_after: seconds from the answer until blocks that are new can be read.
+        preemptions: how often this request counts as preempted.
+        hit: prompt tokens that the device had, known after admission.
+        external_hit: further prompt tokens that the external store had.
         created: tokens in blocks that the prompt newly cached.
         output: generated token numbers so far.
         arrived / admitted / first: when it came, got a slot, and had its first token.
@@ -66,12 +79,21 @@ class Generation:
     salt: str | None = None
     lookup: bool = True
     sample: int = 0
+    lookups: int = 1
+    readable_after: float = 0.0
+    preemptions: int = 0
     hit: int = 0
+    external_hit: int = 0
     created: int = 0
     output: list[int] = field(default_factory=list)
     arrived: float = 0.0
     admitted: float = 0.0
     first: float = 0.0
+
+    @property
+    def cached(self) -> int:
+        """Prompt tokens that need not be computed."""
+        return self.hit + self.external_hit
 
 
 class Engine:
@@ -80,16 +102,24 @@ class Engine:
     Args:
         config: geometry and speed.
         words: token ids to generate from.
+        external: a store shared with other engines; None: one of its own if the configuration says so.
+
+    Attributes:
+        external: the store behind the device cache; None: there is none.
     """
 
-    def __init__(self, config: EngineConfig, words: Sequence[int]) -> None:
+    def __init__(self, config: EngineConfig, words: Sequence[int], external: PrefixCache | None = None) -> None:
         self.config = config
         self.started = time.time()
         self.counts = Counts()
         self.running = 0
         self.waiting = 0
         self._words = words
+        self.external = external
+        if external is None and config.external_blocks:
+            self.external = PrefixCache(config.external_blocks)
         self._cache = PrefixCache(config.capacity)
+        self._visibility = Visibility()
         self._slots = asyncio.Semaphore(config.slots)
         self._prefilling = asyncio.Lock()
         self._prefill_free = 0.0
@@ -99,15 +129,23 @@ class Engine:
         """Share of the cache's blocks that running requests hold, 0..1; what is only cached counts as free."""
         return self._cache.in_use / self.config.capacity
 
+    @property
+    def idle(self) -> bool:
+        """Nothing runs and nothing waits."""
+        return not self.running and not self.waiting
+
     def restart(self) -> None:
-        """Begin anew: counters at zero, cache empty, running requests unharmed."""
+        """Begin anew: counters at zero, cache and store empty, running requests unharmed."""
         self.started = time.time()
         self.counts = Counts()
         self._cache = PrefixCache(self.config.capacity)
+        self._visibility = Visibility()
+        if self.external is not None:
+            self.external.clear()
 
     def reset(self) -> bool:
-        """Empty the cache; refused while anything runs or waits."""
-        return not self.running and not self.waiting and self._cache.clear()
+        """Empty the device cache and leave the external store; refused while anything runs or waits."""
+        return self.idle and self._cache.clear()
 
     async def generate(self, sequence: Generation) -> AsyncGenerator[list[int], None]:
         """Run one sequence and yield the tokens that have become due, at least one at a time."""
@@ -142,20 +180,43 @@ class Engine:
             return []
         size = self.config.block_size
         keys = block_keys(sequence.ids, size, sequence.salt)
-        matched = self._cache.match(keys)
         if sequence.lookup:
-            sequence.hit = reusable_tokens(matched * size, len(sequence.ids), size)
-            self.counts.queries += len(sequence.ids)
-            self.counts.hits += sequence.hit
-        sequence.created = (len(keys) - matched) * size
-        self._cache.insert(keys)
+            self._look_up(sequence, keys)
+        if self.external is not None:
+            self.counts.external_queries += len(sequence.ids) - sequence.hit
+            self.counts.external_hits += sequence.external_hit
+        sequence.created = (len(keys) - self._known(keys, self._cache)) * size
+        self._write(sequence, keys, self._cache)
         return keys[: self._cache.match(keys)]
+
+    def _look_up(self, sequence: Generation, keys: list[int]) -> None:
+        """Find what is cached of a prompt, count it, and note it in ``sequence``."""
+        size, length, counts = self.config.block_size, len(sequence.ids), self.counts
+        readable = self._visibility.reach(keys) if sequence.readable_after else len(keys)
+        sequence.hit = reusable_tokens(min(self._cache.match(keys), readable) * size, length, size)
+        known = min(self._known(keys, self._cache), readable)
+        sequence.external_hit = max(0, reusable_tokens(known * size, length, size) - sequence.hit)
+        counts.queries += sequence.lookups * length
+        counts.hits += sequence.lookups * sequence.hit
+        counts.device += sequence.hit
+
+    def _known(self, keys: list[int], cache: PrefixCache) -> int:
+        """Return how many leading blocks the device or, behind those, the external store has."""
+        local = cache.match(keys)
+        return local if self.external is None else local + self.external.match(keys[local:])
+
+    def _write(self, sequence: Generation, keys: list[int], cache: PrefixCache) -> None:
+        if sequence.readable_after:
+            self._visibility.hide(keys[self._known(keys, cache) :])
+        cache.insert(keys)
+        if self.external is not None:
+            self.external.insert(keys)
 
     async def _prefill(self, sequence: Generation) -> float:
         """Wait for the engine to get round to this prompt; return the moment of the first token."""
         async with self._prefilling:
             begin = max(sequence.admitted, self._prefill_free)
-            end = begin + (len(sequence.ids) - sequence.hit) / self.config.prefill_rate
+            end = begin + (len(sequence.ids) - sequence.cached) / self.config.prefill_rate
             try:
                 await _until(end)
             finally:  # a client that leaves gives back the time that its prefill would have taken
@@ -181,6 +242,8 @@ class Engine:
     def _count_first_token(self, sequence: Generation) -> None:
         self.counts.prompt += len(sequence.ids)
         self.counts.cached += sequence.hit
+        self.counts.transferred += sequence.external_hit
+        self.counts.preemptions += sequence.preemptions
         self.counts.ttft.observe(sequence.first - sequence.arrived)
 
     def _count_finished(self, sequence: Generation) -> None:
@@ -191,12 +254,15 @@ class Engine:
         counts.decode.observe(now - sequence.first)
         counts.e2e.observe(now - sequence.arrived)
         counts.prompt_len.observe(len(sequence.ids))
-        counts.computed.observe(len(sequence.ids) - sequence.hit)
+        counts.computed.observe(len(sequence.ids) - sequence.cached)
 
     def _cache_output(self, sequence: Generation, cache: PrefixCache) -> None:
         if self.config.caching and sequence.output:
             computed = [*sequence.ids, *sequence.output[:-1]]  # the last token's KV is never computed
-            cache.insert(block_keys(computed, self.config.block_size, sequence.salt))
+            keys = block_keys(computed, self.config.block_size, sequence.salt)
+            self._write(sequence, keys, cache)
+            if sequence.readable_after:
+                self._visibility.show(keys, time.monotonic() + sequence.readable_after)
 
 
 async def _until(moment: float) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .bodies import Bodies
 from .builder import WorkloadBuilder
 from .shapes import SharedPrefix
 
-__all__ = ["SharedPrefix", "WorkloadBuilder"]
+__all__ = ["Bodies", "SharedPrefix", "WorkloadBuilder"]

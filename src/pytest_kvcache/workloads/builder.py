@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .bodies import Bodies
 from .shapes import Align, Send, SharedPrefix
 
 
@@ -56,3 +60,20 @@ class WorkloadBuilder:
             send=send,
             tol=tol,
         )
+
+    def requests(self, bodies: Iterable[Mapping[str, Any]], *, api: str = "chat", warm: int = 0) -> Bodies:
+        """Describe requests of your own, sent as they are; ``model`` is filled in where a body has none.
+
+        Nothing is predicted for them, so the marker needs a target, ``min`` or ``max``. What each adds to the query
+        tokens is known all the same (``n`` samples, lists of prompts, ``prompt_logprobs``), and checked.
+
+        Args:
+            bodies: JSON objects.
+            api: ``chat``, ``completions``, ``responses`` (OpenAI), ``messages`` (Anthropic), ``generate`` (SGLang) or
+                ``completion`` (llama.cpp).
+            warm: how many of the first ones are sent before the measured window.
+
+        Raises:
+            WorkloadError: an argument is out of range, or a body is no JSON object.
+        """
+        return Bodies(tuple(bodies), api, warm)

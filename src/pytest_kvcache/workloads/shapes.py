@@ -66,8 +66,15 @@ class SharedPrefix:
         self._require("send", self.send in ("auto", "ids", "text"), '"auto", "ids" or "text"')
         self._require("tol", _is_ratio(self.tol), "a distance between 0 and 1")
 
-    def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> ComposedPrefix:
+    @property
+    def verbatim(self) -> bool:
+        """False: the prompts are composed token by token."""
+        return False
+
+    def compose(self, facts: ServerFacts, tokenizer: Tokenizer | None, nonce: str, *, as_ids: bool) -> ComposedPrefix:
         """Bind the description to a server; see :class:`~pytest_kvcache.protocols.Workload`."""
+        if tokenizer is None:
+            raise WorkloadError("shared_prefix: needs the server's tokenizer; name it with --kv-tokenizer")
         total = self.input_len + self.output_len
         if facts.max_model_len is not None and total > facts.max_model_len:
             raise WorkloadError(

@@ -79,6 +79,36 @@ def test_engine_equals_the_oracle(requests: list[tuple[list[int], int, str | Non
     assert (engine.running, engine.waiting, engine.kv_usage) == (0, 0, 0)
 
 
+@given(REQUESTS, st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_device_and_store_together_equal_an_unlimited_cache(
+    requests: list[tuple[list[int], int, str | None, bool, bool]], block: int, capacity: int
+) -> None:
+    config = EngineConfig(block_size=block, capacity=capacity, external_blocks=10_000, **FAST)
+    engine, oracle = Engine(config, [0, 1, 2, 2, 0]), Oracle(block)
+
+    async def run() -> int:
+        before: list[int] = []
+        asked = 0
+        for ids, max_tokens, salt, lookup, continues in requests:
+            prompt = before + ids if continues else ids
+            sequence = Generation(prompt, max_tokens, salt, lookup)
+            async for _ in engine.generate(sequence):
+                pass
+            assert sequence.cached == oracle.ask(prompt, salt, lookup)
+            assert sequence.hit <= capacity * block
+            asked += len(prompt) - sequence.hit
+            oracle.answered(prompt, salt, sequence.output)
+            before = prompt + sequence.output
+        return asked
+
+    asked = asyncio.run(run())
+    counts = engine.counts
+    assert counts.external_queries == asked
+    assert counts.hits + counts.external_hits == oracle.hits == counts.cached + counts.transferred
+    assert counts.prompt - counts.computed.sum == oracle.hits
+
+
 def test_prefills_follow_one_another_and_what_is_cached_costs_nothing() -> None:
     async def run() -> list[float]:
         engine = Engine(EngineConfig(block_size=1, prefill_rate=10_000.0, decode_time=0.0), [1])

@@ -1,0 +1,113 @@
+"""From a request of a workload to a call of the client, with what is known of its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .client import Call
+from .engines import Profile
+from .engines.profile import in_range
+from .model import Exchange, Request, ServerFacts
+from .replies.usage import Absent, Convention, UsageReading, declared, readings
+
+_STREAMED = {"stream": True}
+_WITH_USAGE = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}  # OpenAI's own streams tell no usage otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How requests are put to one server.
+
+    Attributes:
+        profile: of its engine.
+        facts: model and version.
+        stream: ask for event streams.
+        usage_prompt / usage_absent: what the user declares of its usage; None: as the profile says.
+    """
+
+    profile: Profile
+    facts: ServerFacts
+    stream: bool = True
+    usage_prompt: Convention | None = None
+    usage_absent: Absent | None = None
+
+    def __call__(self, request: Request) -> Call:
+        """Return a request as it is sent."""
+        ids = request.prompt.ids
+        if ids or request.prompt.text is not None:
+            body = self._composed(request)
+        else:
+            body = {"model": self.facts.model, **request.body} if request.api != "completion" else dict(request.body)
+        if self.stream and "stream" not in body:
+            body |= _WITH_USAGE if request.api in ("completions", "chat") else _STREAMED
+        return Call(
+            api=request.api,
+            body=body,
+            phase=request.phase,
+            prompt_len=len(ids) if ids else None,
+            lookups=self.lookups(body),
+            usage=self.usage(request.api, body),
+        )
+
+    def _composed(self, request: Request) -> dict[str, Any]:
+        prompt = request.prompt
+        return {
+            "model": self.facts.model,
+            "prompt": list(prompt.ids) if prompt.text is None else prompt.text,
+            "max_tokens": request.max_tokens,
+            "temperature": 0,
+            **self.profile.request,
+            **request.body,
+        }
+
+    def lookups(self, body: Mapping[str, Any]) -> int:
+        """Return how often the engine looks up the prompt of a body: once, once a sample, or not at all."""
+        rules = self.profile.lookups
+        echoed = body.get("echo") is True and body.get("logprobs") is not None
+        if not rules.prompt_logprobs and (body.get("prompt_logprobs") is not None or echoed):
+            return 0
+        return _samples(body) if rules.samples == "each" else 1
+
+    def usage(self, api: str, body: Mapping[str, Any]) -> tuple[UsageReading, ...]:
+        """Return how to read the usage of the answer; the cached number is not read where it covers only a part."""
+        found = readings(api, self.profile.usage)
+        found = declared(found, prompt_is=self.usage_prompt, absent=self.usage_absent)
+        rules = self.profile.lookups
+        partial = (_samples(body) > 1 and not rules.samples_usage) or (_is_list(body) and not rules.list_usage)
+        if partial:
+            return tuple(UsageReading(reading.rule.model_copy(update={"cached": ()})) for reading in found)
+        return found
+
+    def with_zeros(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+        """Return exchanges with the zeros that this version leaves out of its usage.
+
+        "Left out because it is zero" and "never reported" look alike, so one answer of the run that reports a number
+        has to show that the server does report them (vLLM up to 0.23).
+        """
+        kept = tuple(exchanges)
+        version = self.facts.version
+        omits = version is not None and any(
+            rule.absent_is_zero and in_range(version, rule.absent_is_zero) for rule in self.profile.usage
+        )
+        if self.usage_absent is not None or not omits or all(e.cached_tokens is None for e in kept):
+            return kept
+        return tuple(
+            replace(e, cached_tokens=0) if e.ok and e.cached_tokens is None and e.prompt_tokens is not None else e
+            for e in kept
+        )
+
+
+def _samples(body: Mapping[str, Any]) -> int:
+    parameters = body.get("sampling_params")
+    wanted = body.get("n") or (parameters.get("n") if isinstance(parameters, Mapping) else None)
+    return wanted if isinstance(wanted, int) and wanted > 0 else 1
+
+
+def _is_list(body: Mapping[str, Any]) -> bool:
+    prompt = body.get("prompt", body.get("text"))
+    return isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int)

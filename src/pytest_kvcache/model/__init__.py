@@ -1,0 +1,38 @@
+"""The nouns of a measurement, frozen: what was asked, sent, seen, predicted and concluded.
+
+No I/O, no clock, no pytest here. Times are seconds on the monotonic clock, tokens are integers, rates are ratios 0..1,
+and ``None`` always means "not reported", never zero.
+"""
+
+from __future__ import annotations
+
+from .asked import Expectation, ResetMode, Scope, Source, Tier, Weight
+from .concluded import Status, Verdict
+from .exchange import Exchange, Failure
+from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
+from .sent import Composed, Phase, Prompt, Request
+from .server import ServerFacts
+
+__all__ = [
+    "Composed",
+    "Exchange",
+    "Expectation",
+    "Failure",
+    "Finding",
+    "Measurement",
+    "Phase",
+    "Prediction",
+    "Pressure",
+    "Prompt",
+    "Request",
+    "ResetMode",
+    "Scope",
+    "ServerFacts",
+    "Severity",
+    "Source",
+    "Status",
+    "Tier",
+    "Tokens",
+    "Verdict",
+    "Weight",
+]

@@ -1,0 +1,48 @@
+"""What is concluded: one verdict, a list of findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import ExpectationFailed
+from .measured import Finding
+
+Status = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The conclusion about one or several measurements: a list of findings, where green is the empty list.
+
+    Attributes:
+        status: ``pass``, ``fail`` or ``inconclusive``.
+        sentence: one line for a failure text; its first word is ``hit rate`` or ``inconclusive`` unless passed.
+        hit_tokens / query_tokens: what the rate was computed from; None when there is no valid number.
+        hit_rate: the judged rate; None when undefined or invalid.
+        target: the rate that was asked for; None when only bounds were.
+        source: where the rate came from, ``counters`` or ``usage``; None without one.
+        low / high: the bounds of the rate, where printed digits or the engine's own probes leave some room; None when
+            it is exact.
+        warm: the rate over the requests that had something to hit; None when that is not known.
+        findings: deviations and doubts, gravest first.
+    """
+
+    status: Status
+    sentence: str
+    hit_rate: float | None = None
+    hit_tokens: int | None = None
+    query_tokens: int | None = None
+    target: float | None = None
+    predicted: float | None = None
+    ceiling: float | None = None
+    source: Literal["counters", "usage"] | None = None
+    low: float | None = None
+    high: float | None = None
+    warm: float | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def check(self) -> None:
+        """Raise :class:`~pytest_kvcache.errors.ExpectationFailed` unless the verdict is a pass."""
+        if self.status != "pass":
+            raise ExpectationFailed(self)

@@ -1,0 +1,47 @@
+"""What the endpoint told about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What the endpoint told about itself before anything was measured.
+
+    Attributes:
+        engine: id of the engine profile (``vllm``, ``sim``, ``usage``).
+        variant: the profile's variant that explains the counters, None for ``usage``.
+        version: as the server reports it.
+        model: the model that is asked for.
+        block_size: tokens per cache block; None when the server does not tell.
+        caching: False when the server says that its prefix cache is off; None when it does not tell.
+        max_model_len: longest prompt plus output in tokens; None when unknown.
+        simulated: True for the built-in engine, so that no report mistakes it for a real one.
+        usage_flag / caching_flag: what the operator must set for ``cached_tokens`` to be reported, for the cache to
+            work; for advice.
+        unit: what the counters count; blocks are turned into tokens.
+        counted: when they count, such as ``admission``; ``lookup`` repeats itself under pressure.
+        unconfirmed: how the engine reports was not read in its own source or repository, only elsewhere.
+        whole_prompt_hits: True where a prompt may be cached to its last token; elsewhere at least one is computed.
+        probe_tokens: tokens that the engine sends to itself and counts, at most so many a second.
+        block_usual: block size that such engines have unless told otherwise; for hints, never for arithmetic.
+    """
+
+    engine: str
+    model: str
+    variant: str | None = None
+    version: str | None = None
+    block_size: int | None = None
+    caching: bool | None = None
+    max_model_len: int | None = None
+    simulated: bool = False
+    usage_flag: str = ""
+    caching_flag: str = ""
+    unit: Literal["tokens", "blocks"] = "tokens"
+    counted: str = "admission"
+    unconfirmed: bool = False
+    whole_prompt_hits: bool = False
+    probe_tokens: int = 0
+    block_usual: int | None = None

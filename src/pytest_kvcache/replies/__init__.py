@@ -1,0 +1,9 @@
+"""What an answer says: content, usage, finish reason and errors, in the form of each API, streamed or whole."""
+
+from __future__ import annotations
+
+from .answer import Answer
+from .errors import error_message
+from .usage import Usage, UsageReading, declared, readings
+
+__all__ = ["Answer", "Usage", "UsageReading", "declared", "error_message", "readings"]

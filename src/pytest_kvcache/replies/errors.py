@@ -1,0 +1,33 @@
+"""Errors as servers write them into a body, whatever the status says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .usage import SHORT
+
+# What every answer that is none of an error carries, one form or another.
+_CONTENT = frozenset({"choices", "content", "delta", "message", "meta_info", "output", "response", "text"})
+
+
+def error_message(body: Mapping[str, Any]) -> str | None:
+    """Return the message of an error object, None when ``body`` is none.
+
+    Shapes in use: ``{"error": {"message"}}`` (OpenAI, Anthropic, llama.cpp, SGLang), ``{"error": "..."}``,
+    ``{"object": "error", "message"}`` (older vLLM), ``{"type": "error", "message"}`` (an event of the Responses API),
+    ``{"detail": ...}`` (FastAPI).
+    """
+    error = body.get("error")
+    if isinstance(error, Mapping):
+        return _said(error.get("message") or error.get("type") or error)
+    if error:
+        return _said(error)
+    if body.get("object") == "error" or body.get("type") == "error":
+        return _said(body.get("message") or body)
+    detail = body.get("detail")
+    return _said(detail) if detail and _CONTENT.isdisjoint(body) else None
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else SHORT.repr(value)

@@ -1,0 +1,104 @@
+"""SGLang's ``/generate`` and llama.cpp's ``/completion``, and what these engines add to the OpenAI forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from .streams import failed, lines, recorded, stream, tokens, whole
+
+SGLANG, LLAMA = "sglang-0.5.23", "llamacpp-b11434"
+
+
+def test_recorded_generate() -> None:
+    answer = recorded("generate", f"{SGLANG}/06_generate_native.json")
+    assert tokens(answer) == (801, 800, None, 4)
+    assert (answer.text, answer.finish_reason, answer.failure) == (["    "], "length", None)
+
+
+def chunk(text: str, completion: int, finish: object = None, **more: object) -> dict[str, object]:
+    meta = {"prompt_tokens": 9, "cached_tokens": 8, "completion_tokens": completion, "finish_reason": finish}
+    return {"text": text, "meta_info": meta, **more}
+
+
+def test_generate_streams_the_whole_text_again_and_again() -> None:
+    end = {"type": "stop", "matched": 2}
+    answer = stream("generate", lines(chunk("", 0), chunk("a", 1), chunk("a", 2), chunk("ab", 3, end), "[DONE]"))
+    assert ("".join(answer.text), answer.chunks, answer.finish_reason) == ("ab", [1.0, 3.0], "stop")
+    assert (tokens(answer), answer.failure) == ((9, 8, None, 3), None)
+
+
+def test_generate_that_streams_only_what_is_new() -> None:
+    answer = stream("generate", lines(chunk("a", 1), chunk("b", 2), chunk("c", 3), "[DONE]"))
+    assert ("".join(answer.text), answer.chunks) == ("abc", [0.0, 1.0, 2.0])
+
+
+def test_generate_with_several_samples() -> None:
+    answer = stream(
+        "generate", lines(chunk("x", 1, index=1), chunk("a", 1, index=0), chunk("xy", 2, index=1), "[DONE]")
+    )
+    assert ("".join(answer.text), answer.chunks) == ("a", [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("told", [{"message": "too long"}, {}])
+def test_generate_that_was_aborted(told: dict[str, str]) -> None:
+    assert (
+        failed(stream("generate", lines(chunk("a", 1), chunk("a", 1, {"type": "abort", **told}), "[DONE]"))) == "server"
+    )
+
+
+def test_generate_without_an_end_is_cut() -> None:
+    assert failed(stream("generate", lines(chunk("a", 1)))) == "cut"
+    assert failed(stream("generate", lines(chunk("a", 1), "[DONE]"))) is None
+
+
+def test_recorded_completion_of_llama_cpp() -> None:
+    # tokens_cached is 804 there: the slot's content, generated tokens included, and no hit
+    answer = recorded("completion", f"{LLAMA}/08_native_completion.json")
+    assert tokens(answer) == (801, 800, None, 4)
+    assert (answer.text, answer.finish_reason) == ([" some intedenominatoroperator"], "limit")
+
+
+def test_completion_stream_of_llama_cpp() -> None:
+    last = {"index": 0, "content": "", "stop": True, "stop_type": "eos", "tokens_evaluated": 40, "tokens_predicted": 2}
+    timings = {"cache_n": 39, "prompt_n": 1, "predicted_n": 2}
+    part = {"index": 0, "stop": False, "tokens_evaluated": 40, "tokens_predicted": 1}
+    answer = stream(
+        "completion", lines({**part, "content": "a"}, {**part, "content": "b"}, {**last, "timings": timings})
+    )
+    assert (answer.text, answer.chunks, answer.finish_reason) == (["a", "b"], [0.0, 1.0], "eos")
+    assert (tokens(answer), answer.failure) == ((40, 39, None, 2), None)
+    old = stream("completion", lines({**part, "content": "a"}, {"content": "", "stop": True, "tokens_evaluated": 40}))
+    assert (tokens(old), old.failure) == ((40, None, None, 1), None)
+    assert failed(stream("completion", lines({**part, "content": "a"}))) == "cut"
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "expected"),
+    [
+        ("completions", f"{LLAMA}/04_identical_completion.json", (801, 800, None, 8)),
+        ("chat", f"{LLAMA}/07_chat_identical.json", (819, 818, None, 4)),
+        ("chat", f"{LLAMA}/09_chat_stream.sse", (819, 809, None, 3)),  # no usage was asked for: timings are there
+        ("chat", f"{LLAMA}/10_chat_stream_include_usage.sse", (819, 818, None, 3)),
+        ("chat", f"{LLAMA}/11_chat_stream_timings_per_token.sse", (819, 818, None, 3)),
+        ("completions", f"{SGLANG}/03_identical_completion.json", (801, 800, None, 8)),
+        ("chat", f"{SGLANG}/05_chat_identical.json", (819, 818, None, 4)),
+        ("chat", f"{SGLANG}/07_chat_stream_no_usage.sse", (None, None, None, None)),
+        ("chat", f"{SGLANG}/08_chat_stream_include_usage.sse", (819, 818, None, 3)),
+        ("chat", "dynamo-mocker-1.6.1/04_chat_stream.sse", (819, 800, None, 3)),
+    ],
+)
+def test_recorded_openai_forms_of_other_engines(
+    api: str, name: str, expected: tuple[int | None, int | None, int | None, int | None]
+) -> None:
+    answer = recorded(api, name)
+    assert tokens(answer) == expected
+    assert (answer.finish_reason, answer.failure) == ("length", None)
+
+
+def test_usage_comes_before_timings() -> None:
+    body = {
+        "choices": [{"index": 0, "text": "a", "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 40, "completion_tokens": 1},
+        "timings": {"cache_n": 30, "prompt_n": 7, "predicted_n": 5},
+    }
+    assert tokens(whole("completions", body)) == (40, 30, None, 1)
