@@ -8,7 +8,7 @@ from typing import Any
 
 from .client import Call
 from .engines import Profile
-from .engines.profile import in_range
+from .engines.counting import in_range
 from .model import Exchange, Request, ServerFacts
 from .replies.usage import Absent, Convention, UsageReading, declared, readings
 

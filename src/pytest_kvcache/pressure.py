@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import scrape
-from .engines.profile import Events, Selector
+from .engines.counting import Selector
 from .engines.reader import Reader
+from .engines.rules import Events
 from .errors import CounterMissing, ProtocolError
 from .model import Pressure
 from .scrape import Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 
 from .client import Client, Page, parse_json
 from .engines.counters import tokens_by_engine
-from .engines.profile import Reset
+from .engines.rules import Reset
 from .errors import EndpointError, KVCacheError, ProtocolError
 from .model import Exchange, Request, ResetMode
 from .reconcile import sent

@@ -12,7 +12,8 @@ from . import scrape
 from .client import Client, parse_json
 from .endpoint import MetricsSource
 from .engines import Catalogue, Profile, Reader, Variant, shipped
-from .engines.profile import FactSource, in_range
+from .engines.counting import in_range
+from .engines.rules import FactSource
 from .errors import CounterMissing, EndpointError, KVCacheError, ProtocolError
 from .model import Finding, ServerFacts
 from .scrape import Snapshot

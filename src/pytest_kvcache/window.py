@@ -168,8 +168,8 @@ async def settle(
         NotSettled: still moving when the settle time was over.
         EndpointError, ProtocolError, CounterReset, CounterMissing: a source cannot be had or used.
     """
-    fresh, patience = await _freshness(client, readers)
-    deadline = time.monotonic() + SETTLE_SECONDS + patience
+    deadline = time.monotonic() + SETTLE_SECONDS + await _patience(client, readers)
+    fresh = await _moments(client, readers)
     previous: Sequence[Snapshot] = ()
     pause = _FIRST_PAUSE
     while True:
@@ -188,8 +188,8 @@ async def settle(
             if new and still and not busy:
                 return snapshots
             _give_up(snapshots, busy, new)
-        if not previous or all(s.taken is None or s.taken != p.taken for s, p in zip(snapshots, previous, strict=True)):
-            previous = snapshots  # the same scrape of a Prometheus server, read again, is no second opinion
+        if new:
+            previous, fresh = snapshots, await _moments(client, readers)  # the same scrape is no second opinion
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -202,17 +202,27 @@ async def _fetch(client: Client, readers: Sequence[Reader], last: Sequence[Snaps
     return tuple(await asyncio.gather(*fetches))
 
 
-async def _freshness(client: Client, readers: Sequence[Reader]) -> tuple[list[float], float]:
-    """Return, for each source, the moment on its own clock after which its numbers are new, and the time that takes."""
-    moments, patience = [], 0.0
-    for reader in readers:
-        if reader.source.kind == "page":
-            moments.append(0.0)
-            continue
-        interval = await prometheus.check_interval(client, reader.source, reader.profile.samples())
-        patience = max(patience, 3 * interval)  # a scrape that began before, one that shows rest, one that agrees
-        moments.append(await prometheus.now(client, reader.source))
-    return moments, patience
+async def _patience(client: Client, readers: Sequence[Reader]) -> float:
+    """Return how much longer settling may take where counters come through a Prometheus server.
+
+    One scrape may have begun before, one shows rest, one agrees.
+
+    Raises:
+        EndpointError: it scrapes too rarely to see the ends of a window.
+    """
+    intervals = [
+        await prometheus.check_interval(client, reader.source, reader.profile.samples())
+        for reader in readers
+        if reader.source.kind == "prometheus"
+    ]
+    return 3 * max(intervals, default=0.0)
+
+
+async def _moments(client: Client, readers: Sequence[Reader]) -> list[float]:
+    """Return, for each source, the moment on its own clock after which its numbers are new."""
+    return [
+        await prometheus.now(client, reader.source) if reader.source.kind == "prometheus" else 0.0 for reader in readers
+    ]
 
 
 def _printed_error(readers: Sequence[Reader], since: Sequence[Snapshot], snapshots: Sequence[Snapshot]) -> int:
@@ -225,8 +235,6 @@ def _printed_error(readers: Sequence[Reader], since: Sequence[Snapshot], snapsho
 
 
 def _agree(reader: Reader, left: Snapshot, right: Snapshot) -> bool:
-    if left.taken is not None and left.taken == right.taken:
-        return False
     probes = reader.profile.lookups.probe_tokens * (1 + math.ceil(right.at - left.at))  # an engine that asks itself
     return all(
         right.series(name).keys() == left.series(name).keys()

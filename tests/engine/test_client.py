@@ -16,7 +16,7 @@ from aiohttp import web
 from pytest_kvcache.apis import PATHS
 from pytest_kvcache.client import Call, Client, NoModelList
 from pytest_kvcache.endpoint import Endpoint, parse_base_url
-from pytest_kvcache.engines.profile import UsageRule
+from pytest_kvcache.engines.rules import UsageRule
 from pytest_kvcache.errors import EndpointError, ProtocolError
 from pytest_kvcache.load import closed_loop, in_order
 from pytest_kvcache.model import Exchange

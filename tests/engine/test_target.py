@@ -112,5 +112,5 @@ async def test_no_single_model_asks_for_a_name(models: tuple[dict[str, Any], ...
 
 
 async def test_unknown_engine() -> None:
-    with pytest.raises(ConfigurationError, match="unknown engine 'nope'; known are aibrix,.* vllm"):
+    with pytest.raises(ConfigurationError, match=r"unknown engine 'nope'; known are aibrix,.* vllm"):
         await ask(engine="nope")

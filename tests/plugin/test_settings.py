@@ -10,7 +10,8 @@ SHOW = """
 def test_show(kv_settings):
     s = kv_settings
     where = "" if "@" in str(s.endpoint) else s.endpoint
-    print("SHOWN", where, s.model, tuple(m.url for m in s.metrics), s.engine, s.timeout, s.concurrency, s.seed, s.reset, s.tokenizer, s)
+    metrics = tuple(m.url for m in s.metrics)
+    print("SHOWN", where, s.model, metrics, s.engine, s.timeout, s.concurrency, s.seed, s.reset, s.tokenizer, s)
 """
 
 

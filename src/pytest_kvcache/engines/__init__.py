@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .catalogue import Catalogue, shipped
-from .profile import Profile, Variant
+from .counting import Variant
+from .profile import Profile
 from .reader import Reader
 
 __all__ = ["Catalogue", "Profile", "Reader", "Variant", "shipped"]

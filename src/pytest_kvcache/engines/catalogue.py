@@ -42,7 +42,8 @@ class Catalogue:
                 raise ConfigurationError(f"{origin}: id: expected the profile's id, got {name!r}")
             tables[name] = (table, origin)
         self._tables = tables
-        self._profiles = {name: _validate(*self._inherited(name)) for name in tables}
+        parents_first = sorted(tables, key=lambda name: "inherits" in tables[name][0])  # who is wrong is named itself
+        self._profiles = {name: _validate(*self._inherited(name)) for name in parents_first}
 
     def __iter__(self) -> Iterable[Profile]:
         return iter(self._profiles.values())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ..errors import CounterMissing, CounterReset
 from ..model import Tokens
 from ..scrape import Snapshot
-from .profile import LOCAL, Selector
+from .counting import LOCAL, Selector
 from .reader import Reader
 
 _REST = "it is needed to know when the engine is at rest"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from ..errors import CounterMissing, CounterReset, ProtocolError
 from ..histogram import Histogram, merged
 from ..scrape import Labels, Snapshot
-from .profile import Selector
+from .counting import Selector
 from .reader import Reader
 
 _NOT_THEIRS = ("le", "__name__")

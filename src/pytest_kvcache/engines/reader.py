@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ..endpoint import MetricsSource
 from ..errors import ProtocolError
 from ..scrape import Labels, Snapshot, delta
-from .profile import Profile, Selector, Variant
+from .counting import Selector, Variant
+from .profile import Profile
 
 ONLY = "0"  # the name of an engine that carries no label to tell it apart
 

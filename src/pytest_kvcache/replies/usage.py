@@ -13,7 +13,8 @@ from functools import cache
 from reprlib import Repr
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
-from ..engines.profile import UsageRule, in_range
+from ..engines.counting import in_range
+from ..engines.rules import UsageRule
 
 Convention = Literal["total", "uncached"]
 Absent = Literal["zero", "unknown"]

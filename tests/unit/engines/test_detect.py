@@ -64,6 +64,7 @@ WORKER = (
         ("dynamo-worker", (*WORKER, 'vllm:num_requests_running{engine="0",model_name="m"} 0')),
         ("sglang", ('sglang:num_running_reqs{tp_rank="0"} 0', 'sglang:token_usage{tp_rank="0"} 0')),
         ("sglang", ("sglang:cache_hit_rate 0.5",)),
+        ("sglang", ('sglang:num_running_reqs{tp_rank="0"} 0', *LMCACHE)),
         ("sglang-router", ("sgl_router_cache_hits_total 5", "sgl_router_tree_size 100")),
         ("sglang-router", ('smg_http_requests_total{path="/v1/chat/completions"} 5',)),
         ("trtllm", ('trtllm_prompt_tokens_total{model_name="undefined"} 5',)),

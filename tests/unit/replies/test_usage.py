@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kvcache.engines.profile import UsageRule
+from pytest_kvcache.engines.rules import UsageRule
 from pytest_kvcache.replies import UsageReading, declared, readings
 
 from .streams import tokens, whole

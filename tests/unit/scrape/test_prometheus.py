@@ -1,104 +1,39 @@
-"""Counters out of a Prometheus server: recorded answers of Prometheus 2.42, damaged ones, and a brute-force reading."""
+"""Counters out of a Prometheus server: recorded answers of Prometheus 2.42, and a brute-force reading."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kvcache.client import Client, Page
-from pytest_kvcache.endpoint import Endpoint, MetricsSource
+from pytest_kvcache.client import Client
+from pytest_kvcache.endpoint import MetricsSource
 from pytest_kvcache.errors import CounterReset, EndpointError, ProtocolError
-from pytest_kvcache.scrape import Snapshot, delta, fetch, prometheus
+from pytest_kvcache.scrape import delta, prometheus
 
-DATA = Path(__file__).parents[2] / "data" / "prometheus-2.42"
-URL = "http://127.0.0.1:9090"
-ENGINES = MetricsSource(URL, kind="prometheus", match='job="engine"')
-PROMPTS, HITS = "sim:prompt_tokens_total", "sim:prefix_cache_hits_total"
-FIRST, SECOND = "127.0.0.1:8001", "127.0.0.1:8002"
-NOW = 1795975786.455
-
-Answer = str | tuple[int, str] | Callable[[str], str]
-Values = Mapping[tuple[str, ...], list[tuple[float, float]]]  # (name, label, value, label, value, ...): samples
-
-
-def recorded(name: str) -> str:
-    return (DATA / name).read_text(encoding="utf-8")
-
-
-class Played(Client):
-    """A client whose server plays answers by what is asked: time, alive, samples, history, up, targets."""
-
-    def __init__(self, **answers: Answer) -> None:
-        super().__init__(Endpoint("http://engine.test"))
-        self.answers: dict[str, Answer] = {
-            **{name: recorded(f"{name}.json") for name in ("time", "alive", "samples", "history", "up", "targets")},
-            **answers,
-        }
-        self.urls: list[str] = []
-
-    async def get(self, url: str, *, timeout: float | None = None) -> Page:
-        self.urls.append(url)
-        parts = urlsplit(url)
-        query = parse_qs(parts.query).get("query", ["targets"])[0]
-        asked = {"time()": "time", "targets": "targets", "up": "up"}.get(query)
-        if asked is None:
-            asked = "alive" if query.startswith("timestamp(") else "history" if query.endswith("[5m]") else "samples"
-        answer = self.answers[asked]
-        if callable(answer):
-            answer = answer(query)
-        status, text = (200, answer) if isinstance(answer, str) else answer
-        return Page(url, status, "application/json", text)
-
-    def queries(self) -> list[str]:
-        return [parse_qs(urlsplit(url).query)["query"][0] for url in self.urls if "query?" in url]
-
-
-def read(client: Client, *names: str, source: MetricsSource = ENGINES) -> Snapshot:
-    return asyncio.run(fetch(client, source, names))
-
-
-def success(kind: str, result: Any) -> str:
-    return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}})
-
-
-def metric(key: tuple[str, ...]) -> dict[str, str]:
-    name, *labels = key
-    return {"__name__": name, **dict(zip(labels[::2], labels[1::2], strict=True))}
-
-
-def matrix(values: Values) -> str:
-    rows = [{"metric": metric(key), "values": [[at, str(v)] for at, v in found]} for key, found in values.items()]
-    return success("matrix", rows)
-
-
-def alive(values: Values) -> str:
-    """What `timestamp(up)` says of the same samples."""
-    rows = [
-        {"metric": {k: v for k, v in metric(key).items() if k != "__name__"}, "value": [NOW, str(found[-1][0])]}
-        for key, found in values.items()
-        if key[0] == "up"
-    ]
-    return success("vector", rows)
-
-
-def playing(values: Values, **answers: Answer) -> Played:
-    ups = {key: found for key, found in values.items() if key[0] == "up"}
-    return Played(**{"alive": alive(values), "samples": matrix(values), "history": matrix(ups), **answers})
-
-
-def engine(name: str, instance: str = "a", *more: str) -> tuple[str, ...]:
-    return (name, "job", "engine", "instance", instance, *more)
-
+from .played import (
+    ENGINES,
+    FIRST,
+    HITS,
+    NOW,
+    PROMPTS,
+    SECOND,
+    URL,
+    Played,
+    Values,
+    at,
+    engine,
+    every,
+    matrix,
+    metric,
+    playing,
+    read,
+    recorded,
+)
 
 # --- recorded --------------------------------------------------------------------------------------------------------
 
@@ -256,10 +191,6 @@ def test_a_series_whose_scrape_cannot_be_told(key: tuple[str, ...], when: float,
         read(playing(values, time=at(2)), PROMPTS)
 
 
-def at(seconds: float) -> str:
-    return success("scalar", [seconds, str(seconds)])
-
-
 @st.composite
 def scraped(draw: st.DrawFn) -> tuple[dict[str, list[float]], Values]:
     """Targets, each with its scrapes, and series that some of the scrapes brought; ``up`` last, as it is stored."""
@@ -297,10 +228,6 @@ def test_the_newest_scrape_and_nothing_else(case: tuple[dict[str, list[float]], 
 
 def interval(client: Client, source: MetricsSource = ENGINES, *names: str) -> float:
     return asyncio.run(prometheus.check_interval(client, source, names))
-
-
-def every(seconds: float, scrapes: int = 4) -> Values:
-    return {engine("up"): [(seconds * number, 1) for number in range(1, scrapes + 1)]}
 
 
 def test_the_interval_is_the_spacing_of_scrapes() -> None:
@@ -345,124 +272,3 @@ def test_without_matchers_only_targets_with_the_samples_have_an_interval() -> No
     assert interval(client, everything, PROMPTS) == 10.0
     with pytest.raises(EndpointError, match=r'every 60 s .instance="n",job="node"'):
         interval(client, everything)
-
-
-# --- refusals --------------------------------------------------------------------------------------------------------
-
-
-def test_matchers_that_nothing_matches_say_what_is_known() -> None:
-    with pytest.raises(EndpointError) as caught:
-        read(Played(alive=recorded("nothing.json")), PROMPTS)
-    assert str(caught.value) == (
-        'Prometheus at http://127.0.0.1:9090 has scraped no target that matches {job="engine"} (matchers select by the'
-        ' labels of `up`); it knows instance="127.0.0.1:8001",job="engine" (up);'
-        ' instance="127.0.0.1:8001",job="minute0" (unknown); instance="127.0.0.1:8002",job="engine" (up);'
-        ' instance="127.0.0.1:9",job="dead" (down)'
-    )
-    nothing = recorded("nothing.json")
-    with pytest.raises(EndpointError, match=r'it knows instance="127.0.0.1:8001",job="engine" \(up\); .*\(down\)$'):
-        read(Played(alive=nothing, targets=(404, recorded("no_such_route.txt"))), PROMPTS)
-    empty = Played(alive=nothing, up=nothing, targets=(404, ""))
-    with pytest.raises(EndpointError, match="has scraped no target so far; it knows no target at all"):
-        read(empty, PROMPTS, source=MetricsSource(URL, kind="prometheus"))
-
-
-def test_a_long_list_of_targets_is_cut() -> None:
-    rows = [{"metric": {"job": f"j{number:02}"}, "value": [1, "1"]} for number in range(14)]
-    client = Played(alive=recorded("nothing.json"), targets=(404, ""), up=success("vector", rows))
-    with pytest.raises(EndpointError, match=r'job="j09" \(up\); 4 more$'):
-        read(client, PROMPTS)
-
-
-def test_a_target_that_is_down() -> None:
-    down = recorded("down.json")
-    values: Values = {("up", "job", "dead", "instance", "127.0.0.1:9"): [(1795975785.662, 0)]}
-    with pytest.raises(
-        EndpointError, match=r'could not scrape instance="127.0.0.1:9",job="dead" the last time .*knows'
-    ):
-        read(Played(alive=alive(values), samples=down), PROMPTS)
-
-
-def test_a_target_that_came_back_counts_from_its_newest_scrape() -> None:
-    values: Values = {engine("up"): [(1.0, 1), (2.0, 0), (3.0, 1)], engine(PROMPTS): [(1.0, 9), (3.0, 1)]}
-    assert list(read(playing(values, time=at(4)), PROMPTS).samples.values()) == [1]
-
-
-def test_a_target_that_is_scraped_no_more() -> None:
-    with pytest.raises(
-        EndpointError, match=r'has not scraped instance="a",job="engine" for 91 s; expected .*every 30 s'
-    ):
-        read(playing(every(1.0, 1), time=at(92)), PROMPTS)
-
-
-def test_an_answer_without_up() -> None:
-    with pytest.raises(ProtocolError, match=r'shows no `up` of instance="127.0.0.1:8002",job="engine"'):
-        read(Played(samples=recorded("nothing.json").replace("vector", "matrix")), PROMPTS)
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "said"),
-    [
-        (
-            (400, recorded("bad_query.json")),
-            EndpointError,
-            r'refused a query \(bad_data\): .*unexpected identifier "typo"',
-        ),
-        ((401, "Unauthorized"), EndpointError, "answered 401: Unauthorized; it wants other credentials"),
-        ((404, recorded("no_such_route.txt")), EndpointError, "answered 404: .*is the path of the URL right"),
-        ((503, "Service Unavailable"), EndpointError, "answered 503: .*is the server ready"),
-        ((502, '{"status": "success"}'), EndpointError, "answered 502"),
-        ("<html><title>Sign in</title></html>", ProtocolError, "expected JSON .* an HTML page titled 'Sign in'"),
-        ('{"data": 1}', ProtocolError, "expected JSON of Prometheus' HTTP API"),
-        ("[]", ProtocolError, "expected JSON of Prometheus' HTTP API"),
-        ("", ProtocolError, r"got \(empty body\)"),
-        (success("vector", []), ProtocolError, "expected a scalar"),
-        ('{"status":"success"}', ProtocolError, "expected a scalar .* 'None'"),
-        (success("scalar", [1]), ProtocolError, "not the shape"),
-        (success("scalar", [1, "soon"]), ProtocolError, "not the shape .*1: Input should be a valid number"),
-        ('{"status":"success","warnings":["a store is away"],"data":{}}', EndpointError, "a store is away"),
-    ],
-)
-def test_answers_that_are_none(answer: Answer, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=f"^Prometheus at {URL}.*{said}"):
-        read(Played(time=answer), PROMPTS)
-
-
-@pytest.mark.parametrize(
-    "result", ["x", [{"values": []}], [{"metric": {}, "values": [[1]]}], [{"metric": {}, "values": 1}]]
-)
-def test_rows_of_another_shape(result: object) -> None:
-    with pytest.raises(ProtocolError, match=f"^Prometheus at {URL}: not the shape that Prometheus' HTTP API has"):
-        read(Played(samples=success("matrix", result)), PROMPTS)
-
-
-def test_a_server_that_is_not_there_or_wants_a_password() -> None:
-    """Over a socket: what is sent, and that no message shows a password or a query."""
-    asked: list[str | None] = []
-
-    async def refuse(request: web.Request) -> web.Response:
-        asked.append(request.headers.get("Authorization"))
-        return web.Response(status=401, text="Unauthorized")
-
-    async def attempt() -> list[str]:
-        app = web.Application()
-        app.router.add_get("/api/v1/query", refuse)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        address = f"127.0.0.1:{runner.addresses[0][1]}"
-        source = MetricsSource(f"http://me:secret@{address}", kind="prometheus")
-        said = []
-        async with Client(Endpoint("http://engine.test", api_key="key-of-the-engine")) as client:
-            for _ in range(2):
-                with pytest.raises(EndpointError) as caught:
-                    await fetch(client, source, [PROMPTS])
-                said.append(str(caught.value).replace(address, "HOST"))
-                await runner.cleanup()
-        return said
-
-    refused, away = asyncio.run(attempt())
-    assert asked == ["Basic bWU6c2VjcmV0"]
-    assert refused.startswith("Prometheus at http://HOST answered 401: Unauthorized; it wants other credentials")
-    assert away.startswith("nobody answers at Prometheus at http://HOST (")
-    assert "secret" not in refused + away
