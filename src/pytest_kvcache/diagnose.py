@@ -148,7 +148,7 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
     if prediction is None:
         return
     warmed = cached_tokens(m.prefill)
-    if warmed is not None and warmed > prediction.prefill_hit_tokens:
+    if not m.disaggregated and warmed is not None and warmed > prediction.prefill_hit_tokens:
         yield Finding(
             "KV301",
             f"warm start: {warmed:,} tokens of prompts that nobody should have sent before were cached",

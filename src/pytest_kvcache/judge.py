@@ -277,7 +277,7 @@ def _compare(expectation: Expectation, rate: Rate, target: float | None, ceiling
 def _gravity(finding: Finding) -> tuple[int, int]:
     # A cause before its consequence: no counters to judge by is only what the earlier finding led to.
     rank = [Severity.INVALID, Severity.MISSED, Severity.DOUBT].index(finding.severity)
-    consequence = finding.code in ("KV101", "KV106", "KV115")
+    consequence = finding.code in ("KV101", "KV106", "KV114", "KV115")
     return rank, int(consequence)
 
 

@@ -43,7 +43,8 @@ class Catalogue:
             tables[name] = (table, origin)
         self._tables = tables
         parents_first = sorted(tables, key=lambda name: "inherits" in tables[name][0])  # who is wrong is named itself
-        self._profiles = {name: _validate(*self._inherited(name)) for name in parents_first}
+        valid = {name: _validate(*self._inherited(name)) for name in parents_first}
+        self._profiles = {name: valid[name] for name in tables}
 
     def __iter__(self) -> Iterable[Profile]:
         return iter(self._profiles.values())

@@ -1,0 +1,1 @@
+"""Reports of real users, each with its input and the outcome that is right for it."""
