@@ -9,6 +9,7 @@ from typing import Any
 
 from .client import Client, Page, parse_json
 from .engines.counters import tokens_by_engine
+from .engines.counting import LOCAL
 from .engines.rules import Reset
 from .errors import EndpointError, KVCacheError, ProtocolError
 from .model import Exchange, Request, ResetMode
@@ -65,7 +66,8 @@ async def _reset(client: Client, target: Target, make_probe: Callable[[], Reques
         where = ", ".join(f"{tier} still hit {tokens:,}" for tier, tokens in (tiers or {}).items() if tokens)
         kept = f"; {rule.survives} survives it" if rule.survives else ""
         return f"reset: incomplete (a prompt sent before it: {where or f'still hit {left:,}'} tokens{kept})"
-    return VERIFIED
+    unseen = rule.survives if set(tiers or ()) <= {LOCAL} else ""  # a tier with counters of its own was seen cold
+    return f"{VERIFIED}; it may leave {unseen}" if unseen else VERIFIED
 
 
 async def _empty(client: Client, rule: Reset) -> str | None:

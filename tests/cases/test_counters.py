@@ -81,7 +81,7 @@ def test_m03_a_counter_with_and_without_its_suffix(measure: Measure, play: Play,
 
 @pytest.mark.parametrize("version", ["0.32.0", None])
 def test_m03_without_the_pair_there_is_no_rate(measure: Measure, play: Play, version: str | None) -> None:
-    page = f'{AT_REST}vllm:prefix_cache_lookups_total{LABELS} 1\nvllm:prompt_tokens_total{LABELS} 10\n'
+    page = f"{AT_REST}vllm:prefix_cache_lookups_total{LABELS} 1\nvllm:prompt_tokens_total{LABELS} 10\n"
     stage = Stage([page], [MILLION], versioned(version) if version else {})
     outcome = measure(play(stage), own("min=0.0"))
     assert outcome.verdict == "inconclusive"

@@ -176,9 +176,7 @@ def test_s12_a_refused_request_fails_the_gate_and_is_in_no_rate(measure: Measure
 
 
 @pytest.mark.parametrize(("allowed", "verdict", "code"), [(5, "pass", "KV313"), (4, "fail", "KV203")])
-def test_s12_a_limit_allows_failed_requests(
-    measure: Measure, busy: str, allowed: int, verdict: str, code: str
-) -> None:
+def test_s12_a_limit_allows_failed_requests(measure: Measure, busy: str, allowed: int, verdict: str, code: str) -> None:
     outcome = measure(busy, shared(f"target=0.8, tol=0.0, max_failed={allowed}", LOAD))
     assert (outcome.verdict, outcome.tokens, outcome.codes) == (verdict, (2000, 2500), {code})
 

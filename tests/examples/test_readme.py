@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,12 @@ def test_python_blocks(pytester: pytest.Pytester, sim: str, number: int) -> None
 
 
 def test_console_blocks_are_three_kinds() -> None:
-    first, second, real, simulate = (text.strip() for text in blocks("console"))
+    first, second, real, pair, simulate = (text.strip() for text in blocks("console"))
     # the two set-up commands build environments of their own: the continuous integration runs them as written
     for line in (first, second):
         assert line.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert real.startswith("pytest test_cache.py --kv-endpoint=http://127.0.0.1:8000 ")
+    assert pair.startswith("pytest test_cache.py --kv-endpoint=http://router:8000 ")
     assert simulate == "python -m pytest_kvcache.simulate --help"
 
 
@@ -69,8 +71,18 @@ def test_console_block_against_a_server(pytester: pytest.Pytester, sim: str) -> 
     assert (pytester.path / "kv.json").exists()
 
 
+def test_console_block_of_a_disaggregated_pair(
+    pytester: pytest.Pytester, sim: str, start_sim: Callable[..., str]
+) -> None:
+    pytester.makeini(FAST)
+    command = blocks("console")[3].strip().replace("http://router:8000", sim).replace("http://p:8100", sim)
+    pytester.makepyfile(test_cache=blocks("python")[0])
+    words = shlex.split(command.replace("http://d:8200", start_sim()))[1:]
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", *words).assert_outcomes(passed=1)
+
+
 def test_console_block_of_the_simulated_engine() -> None:
-    words = shlex.split(blocks("console")[3])[1:]
+    words = shlex.split(blocks("console")[4])[1:]
     shown = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "--block-size" in shown
 

@@ -39,11 +39,14 @@ def test_generate_with_several_samples() -> None:
     assert ("".join(answer.text), answer.chunks) == ("a", [0.0, 1.0, 2.0])
 
 
-@pytest.mark.parametrize("told", [{"message": "too long"}, {}])
-def test_generate_that_was_aborted(told: dict[str, str]) -> None:
-    assert (
-        failed(stream("generate", lines(chunk("a", 1), chunk("a", 1, {"type": "abort", **told}), "[DONE]"))) == "server"
-    )
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [({"message": "too long"}, "too long"), ({}, "the engine gave the request up (finish reason 'abort')")],
+)
+def test_generate_that_was_aborted(told: dict[str, str], message: str) -> None:
+    answer = stream("generate", lines(chunk("a", 1), chunk("a", 1, {"type": "abort", **told}), "[DONE]"))
+    assert answer.failure is not None
+    assert (answer.failure.kind, answer.failure.message) == ("server", message)
 
 
 def test_generate_without_an_end_is_cut() -> None:

@@ -154,6 +154,10 @@ def test_error_objects_inside_a_200_stream(chunk: dict[str, object]) -> None:
     assert (answer.failure.kind, answer.failure.message) == ("server", "out of memory")
 
 
+def test_a_detail_beside_content_is_no_error() -> None:
+    assert stream(lines({**content("a", finish_reason="stop"), "detail": "cached for an hour"})).failure is None
+
+
 @pytest.mark.parametrize("cached", [-1, "many", 1.5])
 def test_impossible_usage_is_an_error_with_the_value(cached: object) -> None:
     chunk = {"choices": [], "usage": {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": cached}}}
@@ -251,6 +255,11 @@ def test_a_whole_response_in_all_its_items() -> None:
     answer = whole("responses", {"object": "response", "status": "completed", "error": None, "output": output})
     assert ("".join(answer.text), "".join(answer.reasoning), answer.chunks) == ("hi", "hm", [0.0])
     assert (tokens(answer), answer.failure) == ((None, None, None, None), None)
+
+
+def test_a_whole_response_that_only_calls_a_function_has_content() -> None:
+    output = [{"type": "function_call", "name": "f", "arguments": "{}"}]
+    assert whole("responses", {"status": "completed", "output": output}).chunks == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def test_numbers_in_headers() -> None:
     fireworks = rule("fireworks-prompt-tokens", "fireworks-cached-prompt-tokens", headers=True)
     told = {"Fireworks-Prompt-Tokens": "300", "Fireworks-Cached-Prompt-Tokens": " 256 "}
     assert read(None, fireworks, headers=told) == (300, 256, None)
+    assert read(None, rule("FIREWORKS-Prompt-Tokens", headers=True), headers=told) == (300, None, None)
     assert read(details(None), fireworks, rule("usage.prompt_tokens"), headers={}) == (2000, None, None)
     for odd in ("-1", "3.5", "", "many", "٣"):
         answer = whole("chat", END, fireworks, headers={"fireworks-prompt-tokens": odd})
