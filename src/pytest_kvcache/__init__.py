@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .client import Client as Client
     from .endpoint import Endpoint as Endpoint
+    from .endpoint import MetricsSource as MetricsSource
     from .experiment import Plan as Plan
     from .experiment import observe as observe
     from .experiment import run as run
@@ -28,6 +29,7 @@ _HOME = {
     "Endpoint": "endpoint",
     "Expectation": "model",
     "Measurement": "model",
+    "MetricsSource": "endpoint",
     "Plan": "experiment",
     "Result": "result",
     "Runner": "plugin.runner",

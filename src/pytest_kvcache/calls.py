@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .apis import IN_PATH, UNSTREAMED
 from .client import Call
 from .engines import Profile
 from .engines.counting import in_range
@@ -43,14 +44,20 @@ class Calls:
             body = self._composed(request)
         else:
             body = {"model": self.facts.model, **request.body} if request.api != "completion" else dict(request.body)
-        if self.stream and "stream" not in body:
+        model = str(body.get("model") or self.facts.model)
+        if request.api in UNSTREAMED:
+            body = _unstreamed(request.api, body)
+        elif self.stream and "stream" not in body and not (request.api == "generate" and _several(body)):
             body |= _WITH_USAGE if request.api in ("completions", "chat") else _STREAMED
         return Call(
             api=request.api,
             body=body,
+            model=model,
             phase=request.phase,
-            prompt_len=len(ids) if ids else None,
+            prompt_len=len(ids) if ids else _tokens_of(body),
             lookups=self.lookups(body),
+            partial=self._is_partial(body),
+            samples=_samples(body),
             usage=self.usage(request.api, body),
         )
 
@@ -77,11 +84,17 @@ class Calls:
         """Return how to read the usage of the answer; the cached number is not read where it covers only a part."""
         found = readings(api, self.profile.usage)
         found = declared(found, prompt_is=self.usage_prompt, absent=self.usage_absent)
+        if api == "generate" and body.get("stream") and _several(body):
+            # every chunk tells of one of the answers, and which is the last one says nothing of the others
+            return tuple(_reading_without(reading, "prompt", "cached", "written") for reading in found)
+        if not self._is_partial(body):
+            return found
+        hidden = ("cached",) if self.profile.lookups.list_prompt or not _is_list(body) else ("prompt", "cached")
+        return tuple(_reading_without(reading, *hidden) for reading in found)
+
+    def _is_partial(self, body: Mapping[str, Any]) -> bool:
         rules = self.profile.lookups
-        partial = (_samples(body) > 1 and not rules.samples_usage) or (_is_list(body) and not rules.list_usage)
-        if partial:
-            return tuple(UsageReading(reading.rule.model_copy(update={"cached": ()})) for reading in found)
-        return found
+        return (_samples(body) > 1 and not rules.samples_usage) or (_is_list(body) and not rules.list_usage)
 
     def with_zeros(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         """Return exchanges with the zeros that this version leaves out of its usage.
@@ -102,12 +115,38 @@ class Calls:
         )
 
 
+def _reading_without(reading: UsageReading, *numbers: str) -> UsageReading:
+    return UsageReading(reading.rule.model_copy(update=dict.fromkeys(numbers, ())))
+
+
+def _unstreamed(api: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a form that is asked for its whole answer, whatever the user's says."""
+    left_out = {"model", "stream"} if api in IN_PATH else {"stream"}
+    whole = {name: value for name, value in body.items() if name not in left_out}
+    return whole | {"stream": False} if api == "ollama" else whole  # Ollama streams when it is not told
+
+
 def _samples(body: Mapping[str, Any]) -> int:
     parameters = body.get("sampling_params")
+    if isinstance(parameters, list) and parameters:
+        parameters = parameters[0]  # one for each prompt, with the same number of samples
     wanted = body.get("n") or (parameters.get("n") if isinstance(parameters, Mapping) else None)
     return wanted if isinstance(wanted, int) and wanted > 0 else 1
 
 
+def _several(body: Mapping[str, Any]) -> bool:
+    return _samples(body) > 1 or _is_list(body)
+
+
+def _tokens_of(body: Mapping[str, Any]) -> int | None:
+    """Count the tokens of a body that gives them as ids, for servers that tell only a part of them."""
+    prompt = body.get("prompt")
+    if not isinstance(prompt, list) or not prompt:
+        return None
+    lists = [prompt] if isinstance(prompt[0], int) else prompt
+    return sum(map(len, lists)) if all(isinstance(ids, list) for ids in lists) else None
+
+
 def _is_list(body: Mapping[str, Any]) -> bool:
-    prompt = body.get("prompt", body.get("text"))
+    prompt = body.get("prompt", body.get("text", body.get("input_ids")))
     return isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int)

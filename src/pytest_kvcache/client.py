@@ -20,9 +20,9 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
-from .apis import PATHS
-from .endpoint import Endpoint, without_userinfo
-from .errors import EndpointError, ProtocolError
+from .apis import path_of
+from .endpoint import Endpoint, origin_of, without_userinfo
+from .errors import EndpointError, NoModelList, ProtocolError, Redirected
 from .model import Exchange, Failure, Phase
 from .replies import Answer, UsageReading, error_message
 from .sse import EventStream
@@ -39,18 +39,24 @@ class Call:
 
     Attributes:
         api: form of request and answer, a key of :data:`pytest_kvcache.apis.PATHS`.
-        body: the JSON object; ``model`` and ``stream`` included.
+        body: the JSON object; ``model`` and ``stream`` included, where the form has them there.
+        model: where the form has it in the path.
         phase: where the exchange belongs.
         prompt_len: tokens the client believes it sends; None when it cannot know.
         lookups: how often the engine looks the prompt up for it.
+        partial: the usage of its answer covers only some of its samples or prompts.
+        samples: answers that are asked for to each prompt.
         usage: how to read the usage of its answer; empty: as the API's own documentation has it.
     """
 
     api: str
     body: Mapping[str, Any] = field(repr=False)
+    model: str = ""
     phase: Phase = "load"
     prompt_len: int | None = None
     lookups: int = 1
+    partial: bool = False
+    samples: int = 1
     usage: tuple[UsageReading, ...] = field(default=(), repr=False)
 
 
@@ -62,22 +68,6 @@ class Page:
     status: int
     content_type: str
     text: str = field(repr=False)
-
-
-class NoModelList(EndpointError):
-    """The endpoint has no list of models, as some providers: it can be used when the model is named."""
-
-
-class Redirected(EndpointError):
-    """The answer is elsewhere, and the request is not sent there.
-
-    Attributes:
-        status: of the answer that points there.
-    """
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Client:
@@ -95,15 +85,30 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._auth = "Authorization"
         self._headers: Mapping[str, str] = {}
+        self._paths: Mapping[str, str] = {}
+        self._auth_for: Mapping[str, str] = {}
 
-    def speak(self, auth: str, headers: Mapping[str, str]) -> None:
-        """Send what this engine or provider wants with every request from here on.
+    def speak(
+        self,
+        auth: str,
+        headers: Mapping[str, str],
+        paths: Mapping[Any, str] | None = None,
+        auth_for: Mapping[Any, str] | None = None,
+    ) -> None:
+        """Send what this engine or provider wants with every request from here on, and where it wants it.
 
         Args:
             auth: header that carries the API key; ``Authorization`` has it as a bearer token, any other the bare key.
             headers: further ones; those that the user gave win.
+            paths: by API, or of the ``models``, where they are not the usual ones.
+            auth_for: by API, where it is not ``auth``.
         """
         self._auth, self._headers = auth, dict(headers)
+        self._paths, self._auth_for = dict(paths or {}), dict(auth_for or {})
+
+    def url(self, api: str, model: str = "") -> str:
+        """Return the URL of a form, or of the ``models``."""
+        return self.endpoint.route(path_of(api, model, self._paths), self._paths.values())
 
     async def __aenter__(self) -> Client:
         trace = aiohttp.TraceConfig()
@@ -130,13 +135,13 @@ class Client:
         """Send one request and read its answer. Never raises for what the server or the network does."""
         queued = time.monotonic()
         stamp = SimpleNamespace(sent=None)
-        answer = Answer(call.api, call.usage)
+        answer = Answer(call.api, call.usage, call.samples)
         status: int | None = None
         headers: Mapping[str, str] = {}
         try:
             body = json.dumps(call.body, separators=(",", ":")).encode()
-            url = self.endpoint.route(PATHS[call.api])
-            async with self._request("POST", url, body, self.endpoint.timeout, stamp) as response:
+            url, auth = self.url(call.api, call.model), self._auth_for.get(call.api)
+            async with self._request("POST", url, body, self.endpoint.timeout, stamp, auth) as response:
                 status, headers = response.status, response.headers
                 await self._read_answer(response, answer)
         except Redirected as error:
@@ -159,6 +164,7 @@ class Client:
             written_tokens=answer.usage.written,
             completion_tokens=answer.usage.completion,
             lookups=call.lookups,
+            partial=call.partial,
             finish_reason=answer.finish_reason,
             status=status,
             failure=self._clean(answer.failure),
@@ -183,10 +189,17 @@ class Client:
             answer.failure = Failure("protocol", f"expected JSON, got {self._explain(text)}")
         else:
             answer.take_body(await response.read(), time.monotonic())
+            answer.chunks.clear()  # all of it came at once, which is no time to a first token
 
     @asynccontextmanager
     async def _request(
-        self, method: str, url: str, body: bytes | None, limit: float, stamp: SimpleNamespace | None = None
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        limit: float,
+        stamp: SimpleNamespace | None = None,
+        auth: str | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Open the answer, behind redirects that stay at the same origin; ``limit`` seconds from here to its last byte.
 
@@ -194,7 +207,7 @@ class Client:
             Redirected: elsewhere, too often, or a POST that would have to become something else.
         """
         deadline = time.monotonic() + limit
-        headers = self.endpoint.headers_for(url, self._auth, self._headers)
+        headers = self.endpoint.headers_for(url, auth or self._auth, self._headers)
         if body is not None:
             headers["Content-Type"] = "application/json"
         target = without_userinfo(url)
@@ -219,7 +232,7 @@ class Client:
         here = str(response.url)
         try:
             target = without_userinfo(urljoin(here, location))
-            elsewhere = _origin(target) != _origin(here)
+            elsewhere = origin_of(target) != origin_of(here)
         except ValueError:
             target, elsewhere = "what is no URL", True
         if elsewhere:
@@ -267,14 +280,14 @@ class Client:
         return await self._fetch(method, url, None, None)
 
     async def models(self) -> list[dict[str, Any]]:
-        """Return the entries of ``/v1/models``.
+        """Return the entries of the list of models.
 
         Raises:
             NoModelList: no such route (404, 405); a provider without one can be used when the model is named.
             EndpointError: unreachable or refused.
             ProtocolError: not a model list.
         """
-        page = await self.get(self.endpoint.api("models"))
+        page = await self.get(self.url("models"))
         shown = without_userinfo(page.url)
         if page.status in (401, 403):
             raise EndpointError(
@@ -330,6 +343,8 @@ class Client:
             body = json.loads(text)
         except ValueError:
             body = None
+        if isinstance(body, list) and len(body) == 1:  # Gemini's OpenAI-compatible route
+            body = body[0]
         if isinstance(body, dict):
             message = error_message(body)
             if message is not None:
@@ -365,11 +380,6 @@ async def _stamp_sent(_session: object, context: SimpleNamespace, _params: objec
     # Fires when aiohttp hands (a part of) the body to the socket; the last part counts.
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.sent = time.monotonic()
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _reason(error: BaseException) -> str:

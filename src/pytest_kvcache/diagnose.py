@@ -23,7 +23,7 @@ KV119   the workload cannot be built for this server
 KV120   the endpoint cannot be reached, refuses, or serves something else
 KV121   a reply or a metrics page cannot be understood
 KV122   a reply reports its whole prompt as cached, which this engine cannot do
-KV123   what was asked for lies inside the room that printed digits leave
+KV123   what was asked for lies inside the room that printed digits or failed requests leave
 KV124   this version's counters are known not to mean what they say
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
@@ -174,9 +174,11 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
     if short:
         number, seen, wanted = short[0]
         first = f"request {number} with {seen:,} of {wanted:,}"
+        hits, predicted = sum(seen for _, seen, _ in short), sum(wanted for _, _, wanted in short)
+        together = f" ({hits:,} of {predicted:,} tokens)" if len(short) > 1 else ""
         yield Finding(
             "KV305",
-            f"{len(short)} of {len(cached)} requests hit less than predicted, first: {first}",
+            f"{len(short)} of {len(cached)} requests hit less than predicted{together}, first: {first}",
             "evicted before they came, spread over engines, or never cached",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,6 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from .errors import ConfigurationError
 
-_API_ROOT = "/v1"
 _SERVER = "prometheus+"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 
@@ -89,13 +88,15 @@ class Endpoint:
             return self.metrics or (MetricsSource(f"{self.base}{path}"),)
         return tuple(replace(source, name=source.shown) for source in self.metrics)  # a name tells their engines apart
 
-    def api(self, path: str) -> str:
-        """Return the URL of an OpenAI route, such as ``chat/completions``."""
-        return f"{self.url}{_API_ROOT}/{path}"
+    def route(self, path: str, own: Iterable[str] = ()) -> str:
+        """Return the URL of a path from the base, such as ``/tokenize`` or ``/v1/models``.
 
-    def route(self, path: str) -> str:
-        """Return the URL of a route beside ``/v1``, such as ``/tokenize``."""
-        return self.url + path
+        Args:
+            path: with a slash at its head.
+            own: the provider's own paths, ``{model}`` in them: where the base ends with the head of one, as vendors
+                write it (``https://h/v1beta/openai``), that part is not the base's.
+        """
+        return _without_head(self.url, own) + path
 
     def headers_for(
         self, url: str, auth: str = "Authorization", headers: Mapping[str, str] | None = None
@@ -167,12 +168,32 @@ def parse_metrics_source(value: str, origin: str) -> MetricsSource:
     return MetricsSource(base, name, "prometheus", unquote(match).strip("{}"))
 
 
+def _without_head(url: str, paths: Iterable[str]) -> str:
+    """Return a base without the longest of its ends that is the head of one of the paths."""
+    parts = urlsplit(url)
+    base = parts.path.split("/")[1:]
+    longest = 0
+    for path in paths:
+        segments = path.partition("?")[0].split("/")[1:]
+        for size in range(longest + 1, min(len(base), len(segments)) + 1):
+            if all("{model}" in s or s == b for s, b in zip(segments, base[-size:], strict=False)):
+                longest = size
+    kept = "".join(f"/{segment}" for segment in base[: len(base) - longest])
+    return urlunsplit(parts._replace(path=kept))
+
+
 def _basic(url: str) -> dict[str, str]:
     parts = urlsplit(url)
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Return what makes two URLs lead to the same server."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def without_userinfo(url: str) -> str:

@@ -6,6 +6,8 @@
     ├── ConfigurationError   a wrong option, marker argument or profile; raised before anything is sent
     ├── WorkloadError        a workload that cannot be built as asked (lengths, rates, tokenizer)
     ├── EndpointError        the server cannot be reached, refuses, or is not what was named
+    │   ├── NoModelList      it has no list of models
+    │   └── Redirected       the answer is elsewhere, and the request is not sent there
     ├── ProtocolError        a reply or a metrics page that cannot be understood (names the offending line)
     └── MeasurementError     there is no valid number
         ├── CounterMissing   the profile names a sample that the page lacks
@@ -46,6 +48,22 @@ class EndpointError(KVCacheError):
     """The endpoint cannot be reached, refuses the request, or does not serve what was named."""
 
     code = "KV120"
+
+
+class NoModelList(EndpointError):
+    """The endpoint has no list of models, as some providers: it can be used when the model is named."""
+
+
+class Redirected(EndpointError):
+    """The answer is elsewhere, and the request is not sent there.
+
+    Attributes:
+        status: of the answer that points there.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ProtocolError(KVCacheError):

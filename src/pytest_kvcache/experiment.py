@@ -245,7 +245,8 @@ def _with_window(measured: Measurement, window: Window) -> Measurement:
 def _probe_prompt(target: Target, tokenizer: Tokenizer | None, nonce: str) -> Request:
     from .workloads.shapes import SharedPrefix
 
-    length = 3 * (target.facts.block_size or target.facts.block_usual or 16) + 1
+    block = target.facts.block_size or target.facts.block_usual or 16
+    length = 3 * block + max(1, block // 2)  # not at a block's edge, where tiers differ in what they keep
     if tokenizer is None:
         text = " ".join(f"{nonce} reset {number}" for number in range(length))
         return Request(Prompt((), text), 1, "prefill")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from .diagnose import findings
 from .model import Exchange, Expectation, Finding, Measurement, Severity, Status, Verdict
-from .reconcile import cached_tokens, prompt_tokens, slack
+from .reconcile import cached_tokens, doubtful, prompt_tokens
 
 _EPSILON = 1e-9  # rates are ratios of integers; this only absorbs the rounding of `target ± tol` itself
 
@@ -21,7 +21,7 @@ class Rate:
         hit / query: tokens, or requests when weighted so.
         source: where they were read.
         hit_error / query_error: how far the true numbers may lie from these, either way.
-        extra: part of ``query`` that may not belong to the window, because the engine may have sent it to itself.
+        doubtful / doubtful_hit: part of ``query`` and of ``hit`` that may not belong to the answered requests.
     """
 
     hit: int
@@ -29,7 +29,8 @@ class Rate:
     source: Literal["counters", "usage"]
     hit_error: int = 0
     query_error: int = 0
-    extra: int = 0
+    doubtful: int = 0
+    doubtful_hit: int = 0
 
     @property
     def value(self) -> float | None:
@@ -39,17 +40,18 @@ class Rate:
     @property
     def low(self) -> float:
         """The least that the true rate may be."""
-        return max(0.0, (self.hit - self.hit_error) / max(1, self.query + self.query_error))
+        hit = self.hit - self.hit_error - self.doubtful_hit  # a doubtful hit goes with the query that it answered
+        return max(0.0, hit / max(1, self.query + self.query_error - self.doubtful_hit))
 
     @property
     def high(self) -> float:
         """The most that the true rate may be."""
-        return min(1.0, (self.hit + self.hit_error) / max(1, self.query - self.query_error - self.extra))
+        return min(1.0, (self.hit + self.hit_error) / max(1, self.query - self.query_error - self.doubtful))
 
     @property
     def exact(self) -> bool:
         """True when nothing is left open."""
-        return not (self.hit_error or self.query_error or self.extra)
+        return not (self.hit_error or self.query_error or self.doubtful)
 
     def __add__(self, other: Rate) -> Rate:
         return Rate(
@@ -58,7 +60,8 @@ class Rate:
             "counters" if self.source == other.source == "counters" else "usage",
             self.hit_error + other.hit_error,
             self.query_error + other.query_error,
-            self.extra + other.extra,
+            self.doubtful + other.doubtful,
+            self.doubtful_hit + other.doubtful_hit,
         )
 
 
@@ -91,10 +94,14 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
                 )
             )
     if measured is not None:
-        found += _compare(expectation, measured, target, ceiling)
+        above = _above(measured, ceiling, measurements)
+        found += [above] if above is not None else []
+        found += _compare(expectation, measured, target)
     failed = sum(not e.ok for m in measurements for e in m.exchanges)
     if failed <= expectation.max_failed:  # allowed: told, and no reason to fail
         found = [replace(f, code="KV313") if f.code == "KV203" else f for f in found]
+    elif measured is not None:  # the failures decide, so what they leave open does not matter
+        found = [f for f in found if f.code != "KV123"]
     ordered = tuple(sorted(dict.fromkeys(found), key=_gravity))
     status = _status(ordered)
     return Verdict(
@@ -161,7 +168,7 @@ def _token_rate(expectation: Expectation, m: Measurement) -> Rate | Finding:
                 "KV101",
                 f"{m.facts.engine} reports no tier {expectation.tier!r}; it reports {', '.join(counters.hits)}",
             )
-        return Rate(hit, counters.query, "counters", counters.hit_error, counters.query_error, slack(m))
+        return Rate(hit, counters.query, "counters", counters.hit_error, counters.query_error, *doubtful(m, hit))
     if expectation.source == "counters" or not m.own_traffic:
         return Finding("KV101", "the window has no counters to judge by", _lost_counters(m))
     if expectation.tier != "total":
@@ -195,6 +202,8 @@ def _request_rate(measurements: Sequence[Measurement]) -> Rate | Finding:
 
 
 def _usage_advice(m: Measurement) -> str:
+    if any(e.partial for e in m.exchanges):
+        return "usage covers only some of several samples or prompts of a request; judge by source='counters'"
     flag = m.facts.usage_flag or "an option that reports usage.prompt_tokens_details.cached_tokens"
     some = any(e.cached_tokens is not None for e in m.exchanges)
     return f"the server needs {flag}" + ("; or, if it leaves zeros out, --kv-usage-absent=zero" if some else "")
@@ -240,17 +249,23 @@ def _warm_ceiling(expectation: Expectation, measurements: Sequence[Measurement])
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
-def _compare(expectation: Expectation, rate: Rate, target: float | None, ceiling: float | None) -> list[Finding]:
+def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement]) -> Finding | None:
+    highest = 1.0 if ceiling is None else ceiling  # without a ceiling: no more can hit than was looked up
+    if rate.low <= highest + _EPSILON:
+        return None
+    preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)
+    causes = [f"{preempted:,} preemptions: a request that is computed again finds its own blocks"] if preempted else []
+    causes += ["the prompts were cached before the run (same seed?)"] if ceiling is not None else []
+    return Finding(
+        "KV108",
+        f"the measured rate {rate.value or 0.0:.4f} is above {highest:.4f}, the most that any cache can reach here",
+        ", or ".join([*causes, "the instrument is wrong"]),
+    )
+
+
+def _compare(expectation: Expectation, rate: Rate, target: float | None) -> list[Finding]:
     value = rate.value or 0.0
     found: list[Finding] = []
-    if ceiling is not None and rate.low > ceiling + _EPSILON:
-        found.append(
-            Finding(
-                "KV108",
-                f"the measured rate {value:.4f} is above {ceiling:.4f}, the most that any cache can reach here",
-                "the prompts were cached before the run (same seed?), or the instrument is wrong",
-            )
-        )
     low = max(
         (x for x in (None if target is None else target - expectation.tol, expectation.min) if x is not None),
         default=None,
@@ -268,7 +283,7 @@ def _compare(expectation: Expectation, rate: Rate, target: float | None, ceiling
             Finding(
                 "KV123",
                 f"the true rate lies between {rate.low:.4f} and {rate.high:.4f}, and what was asked for is inside that",
-                "send more tokens, restart the server (its page prints few digits), or use source='usage'",
+                "few printed digits or failed requests leave this open: send more tokens, or use source='usage'",
             )
         )
     return found

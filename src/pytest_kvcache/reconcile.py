@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .model import Exchange, Finding, Measurement, ServerFacts, Tokens
 
@@ -129,7 +129,16 @@ def too_few(seen: int, low: int) -> Finding | None:
 def compare(m: Measurement) -> Iterable[Finding]:
     """Return what does not add up between what was sent, what the counters saw, and what the replies say."""
     counters = m.counters
-    if counters is None or not m.own_traffic or not m.exchanges:
+    if counters is None or not m.own_traffic:
+        return
+    untold = sum(e.ok and e.prompt_tokens is None and e.prompt_len is None for e in m.exchanges)
+    if untold:
+        yield Finding(
+            "KV111",
+            f"{untold} of {len(m.exchanges)} replies do not tell how long all of their prompt was, so what the server"
+            " looked up cannot be checked",
+            "send token ids, or one prompt a request",
+        )
         return
     expected = sent(m.exchanges)
     error = counters.query_error
@@ -149,12 +158,21 @@ def compare(m: Measurement) -> Iterable[Finding]:
     yield from _against_usage(m, counters, expected)
 
 
-def slack(m: Measurement) -> int:
-    """Return the query tokens of a valid window that the engine's own probes added."""
+def doubtful(m: Measurement, hit: int) -> tuple[int, int]:
+    """Return how many query and hit tokens of a valid window may not belong to the requests that were answered.
+
+    Failed requests may have been looked up, and an engine may ask itself; the latter never hits.
+
+    Args:
+        m: the window.
+        hit: hit tokens of the tier in question.
+    """
     counters = m.counters
-    if counters is None or not m.facts.probe_tokens or not m.exchanges:
-        return 0
-    return max(0, counters.query - sent(m.exchanges).high)
+    if counters is None or not m.own_traffic:
+        return 0, 0
+    expected = sent(m.exchanges)
+    extra = max(0, counters.query - expected.low)
+    return extra, min(hit, extra, expected.high - expected.low)
 
 
 def _too_many(m: Measurement, counters: Tokens, expected: Sent) -> Finding:
@@ -178,10 +196,13 @@ def _too_many(m: Measurement, counters: Tokens, expected: Sent) -> Finding:
 
 def _against_usage(m: Measurement, counters: Tokens, expected: Sent) -> Iterable[Finding]:
     cached = cached_tokens(m.exchanges)
-    if cached is None or expected.high != expected.low or any(e.lookups != 1 for e in m.exchanges):
+    if cached is None or any(e.lookups != 1 for e in m.exchanges):
         return
-    if abs(cached - counters.hit) <= counters.hit_error or abs(counters.query - expected.low) > counters.query_error:
+    _, failed_hit = doubtful(m, counters.hit)  # a failed request's hits are in the counters and in no reply
+    if counters.hit - failed_hit - counters.hit_error <= cached <= counters.hit + counters.hit_error:
         return
+    if counters.query - counters.query_error > expected.high or counters.query + counters.query_error < expected.low:
+        return  # what was not sent by us explains the difference
     if m.disaggregated:
         yield Finding(
             "KV309",
@@ -207,8 +228,3 @@ def _culprit(m: Measurement, counters: Tokens, cached: int) -> str:
     if counters.external_hit and cached == counters.local_hit:
         return "likely the replies: they leave the external tier out"
     return "one of them is wrong"
-
-
-def with_error(tokens: Tokens, extra_query: int) -> Tokens:
-    """Return counters whose denominator may be smaller by so many tokens."""
-    return replace(tokens, query_error=tokens.query_error + extra_query)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .model import Finding, Measurement
 
@@ -28,12 +28,20 @@ def spread_over_engines(m: Measurement) -> Iterator[Finding]:
     misses = {name: (t.query // length) * reusable - t.hit for name, t in serving.items()}
     if any(tokens.query % length for tokens in serving.values()) or any(miss % reusable for miss in misses.values()):
         return  # something else was lost too
-    each = ", ".join(f"engine {name} {miss // reusable}" for name, miss in misses.items())
+    each = _counted({name: miss // reusable for name, miss in misses.items()})
     total = sum(tokens.query for tokens in serving.values())
     hits = sum(tokens.hit for tokens in serving.values())
     yield Finding(
         "KV308",
-        f"{len(serving)} engines served the same prefixes, each with a cache of its own; misses: {each}. They reached"
+        f"{len(serving)} engines served the same prefixes, each with a cache of its own: {each}. They reached"
         f" {hits:,} of {total:,} tokens, one cache would {prediction.hit_tokens:,}",
         "route by prefix or session, or send enough requests per engine",
     )
+
+
+def _counted(misses: Mapping[str, int]) -> str:
+    counts = set(misses.values())
+    if len(counts) == 1:
+        count = counts.pop()
+        return f"{len(misses)} engines with {count} {'miss' if count == 1 else 'misses'} each"
+    return "misses: " + ", ".join(f"engine {name} {count}" for name, count in misses.items())

@@ -20,6 +20,7 @@ from .scrape import Snapshot
 
 USAGE = "usage"
 _CONFIRMED = frozenset("SR")
+_RESOURCE = "models/"  # Gemini lists its models under their resource names and takes them without
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
     catalogue = Catalogue(client.endpoint.profiles) if client.endpoint.profiles else shipped()
     known = _known_profile(client, catalogue)
     if known is not None:
-        client.speak(known.auth, known.headers)
+        _speak_as(client, known)
     model, limit = await _choose_model(client, known)
     if known is not None and not known.variants:
         return Target(known, _facts(known, model, limit))
@@ -69,11 +70,13 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         readers, first = await _read_sources(client, catalogue, known, model)
     except (EndpointError, ProtocolError, CounterMissing) as error:
         if counters:
-            raise type(error)(f"{error}, or judge by usage alone: --kv-engine=usage") from None
+            family = next(k for k in (EndpointError, ProtocolError, CounterMissing) if isinstance(error, k))
+            raise family(f"{error}, or judge by usage alone: --kv-engine=usage") from None
         profile = catalogue.get(USAGE)
         finding = Finding("KV302", f"no counters: {error}", "the rate comes from usage alone")
         return Target(profile, _facts(profile, model, limit), findings=(finding,))
     main, page = next((r, p) for r, p in zip(readers, first, strict=True) if not r.aside)
+    _speak_as(client, main.profile)
     facts = replace(
         _facts(main.profile, model, limit),
         variant=main.variant.id if main.variant else None,
@@ -96,6 +99,10 @@ def _known_profile(client: Client, catalogue: Catalogue) -> Profile | None:
     return catalogue.provider(urlsplit(client.endpoint.base).hostname or "")
 
 
+def _speak_as(client: Client, profile: Profile) -> None:
+    client.speak(profile.auth, profile.headers, profile.paths, profile.auth_for)
+
+
 def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
     return ServerFacts(
         engine=profile.id,
@@ -115,11 +122,13 @@ def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
 
 
 async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int | None]:
-    wanted = client.endpoint.model
+    provider = known is not None and known.kind == "provider"
+    resource = _RESOURCE if provider else ""  # an engine may be started with the model in a folder of that name
+    wanted = client.endpoint.model and client.endpoint.model.removeprefix(resource)
     try:
         entries = await client.models()
     except EndpointError:
-        if known is None or known.kind != "provider" or wanted is None:
+        if not provider or wanted is None:
             raise
         return wanted, None  # not every provider lists its models
     ids = [entry["id"] for entry in entries]
@@ -130,12 +139,12 @@ async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int
             raise EndpointError(f"{served}; say which one to ask for with --kv-model")
         chosen = roots[0]
     else:
-        found = [entry for entry in entries if entry["id"] == wanted]
+        found = [entry for entry in entries if entry["id"] in (wanted, f"{resource}{wanted}")]
         if not found:
             raise EndpointError(f"{served}, not {wanted!r}; correct --kv-model")
         chosen = found[0]
     limit = chosen.get("max_model_len")
-    return chosen["id"], limit if isinstance(limit, int) else None
+    return chosen["id"].removeprefix(resource), limit if isinstance(limit, int) else None
 
 
 # --- the counters ----------------------------------------------------------------------------------------------------

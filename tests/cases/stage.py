@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 AT_REST = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"  # every page of a vLLM has them
 SGLANG_AT_REST = "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n"
-BLOCKS_OF_16 = 'vllm:cache_config_info{block_size="16",enable_prefix_caching="True"} 1\n'
+BLOCKS_OF_16 = 'vllm:cache_config_info{engine="0",block_size="16",enable_prefix_caching="True"} 1\n'
 
 
 class Reply(NamedTuple):
@@ -80,6 +80,7 @@ def playing(stage: Stage) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: in two, each answer waits 40 ms for an acknowledgement
 
         def do_GET(self) -> None:
             self._answer(lambda: stage.get(self.path))

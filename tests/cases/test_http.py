@@ -7,7 +7,7 @@ import pytest
 from .conftest import Measure, Play, own
 from .stage import AT_REST, Reply, Stage, window
 
-QUERIES, HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
+QUERIES, HITS = 'vllm:prefix_cache_queries_total{engine="0"}', 'vllm:prefix_cache_hits_total{engine="0"}'
 NOTHING_YET = f"{QUERIES} 0\n{HITS} 0\n{AT_REST}"
 TEN = f"{QUERIES} 10\n{HITS} 5\n{AT_REST}"
 

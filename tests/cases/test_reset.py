@@ -13,11 +13,11 @@ Start = Callable[..., str]
 
 
 def page(query: int, hit: int, external_query: int, external_hit: int) -> str:
-    return (
-        f"vllm:prefix_cache_queries_total {query}\nvllm:prefix_cache_hits_total {hit}\n"
-        f"vllm:external_prefix_cache_queries_total {external_query}\n"
-        f"vllm:external_prefix_cache_hits_total {external_hit}\n{BLOCKS_OF_16}{AT_REST}"
-    )
+    values = {"queries": query, "hits": hit}
+    local = [f'vllm:prefix_cache_{name}_total{{engine="0"}} {value}' for name, value in values.items()]
+    values = {"queries": external_query, "hits": external_hit}
+    external = [f'vllm:external_prefix_cache_{name}_total{{engine="0"}} {value}' for name, value in values.items()]
+    return "\n".join([*local, *external, BLOCKS_OF_16 + AT_REST])
 
 
 # Prompt of 1024 tokens, blocks of 16: sent, sent again, and once more after a reset.

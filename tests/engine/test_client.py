@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from pytest_kvcache.apis import PATHS
-from pytest_kvcache.client import Call, Client, NoModelList
+from pytest_kvcache.client import Call, Client
 from pytest_kvcache.endpoint import Endpoint, parse_base_url
 from pytest_kvcache.engines.rules import UsageRule
-from pytest_kvcache.errors import EndpointError, ProtocolError
+from pytest_kvcache.errors import EndpointError, NoModelList, ProtocolError
 from pytest_kvcache.load import closed_loop, in_order
 from pytest_kvcache.model import Exchange
 from pytest_kvcache.replies import readings
@@ -113,6 +113,7 @@ async def test_whole_answers() -> None:
     exchange = await one(answers(body=json.dumps(body).encode(), **{"Content-Type": "application/json"}))
     assert exchange.ok
     assert (exchange.text, exchange.prompt_tokens, exchange.cached_tokens) == ("hi", 4, None)
+    assert (exchange.ttft, exchange.chunks) == (None, ())  # it came at once: no token was first
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
@@ -259,6 +260,16 @@ ANSWERS: dict[str, Any] = {
     },
     "generate": {"text": "hi", "meta_info": {"prompt_tokens": 4, "finish_reason": {"type": "stop"}}},
     "completion": {"content": "hi", "stop": True, "tokens_evaluated": 4},
+    "gemini": {
+        "candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 4},
+    },
+    "converse": {
+        "output": {"message": {"content": [{"text": "hi"}]}},
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 4, "cacheReadInputTokens": 0},
+    },
+    "ollama": {"response": "hi", "done": True, "done_reason": "stop", "prompt_eval_count": 4},
 }
 
 
@@ -268,13 +279,13 @@ async def test_every_form_has_one_url_however_the_base_was_written(api: str, bas
     asked: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
+        asked.append(request.raw_path)
         return web.json_response(ANSWERS[api])
 
     async with serving(handler) as client:
         client.endpoint = Endpoint(parse_base_url(client.endpoint.base + base, "a test"))
-        exchange = await client.send(Call(api, {}, lookups=3))
-    assert asked == [f"/gw/m{PATHS[api]}"]
+        exchange = await client.send(Call(api, {}, model="a/b c", lookups=3))
+    assert asked == [f"/gw/m{PATHS[api]}".replace("{model}", "a%2Fb%20c")]
     assert (exchange.failure, exchange.text, exchange.prompt_tokens, exchange.lookups) == (None, "hi", 4, 3)
 
 

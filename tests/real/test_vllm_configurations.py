@@ -69,6 +69,12 @@ def kv_settings(kv_settings: Settings, served: VllmServer) -> Settings:
     return dataclasses.replace(kv_settings, endpoint=served.url)
 
 
+@pytest.fixture(scope="session")
+def kv_endpoint(kv_settings: Settings) -> Endpoint:
+    """Of this module: the plugin's own is made once a session, from whichever settings were asked for first."""
+    return kv_settings.connect(kv_settings.endpoint or "")
+
+
 @pytest.fixture
 def wire(served: VllmServer) -> Wire:
     return Wire(served.url, "vllm:")

@@ -22,9 +22,32 @@ from pytest_kvcache.errors import ConfigurationError
 )
 def test_all_bases_lead_to_the_same_urls(written: str) -> None:
     endpoint = Endpoint(parse_base_url(written, "--kv-endpoint"))
-    assert endpoint.api("chat/completions") == "http://h/gw/m/v1/chat/completions"
+    assert endpoint.route("/v1/chat/completions") == "http://h/gw/m/v1/chat/completions"
     assert endpoint.sources() == (MetricsSource("http://h/gw/m/metrics"),)
     assert endpoint.route("/tokenize") == "http://h/gw/m/tokenize"
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://h", "http://h/a/b/chat"),
+        ("http://h/a", "http://h/a/b/chat"),
+        ("http://h/a/b", "http://h/a/b/chat"),
+        ("http://h/a/b/chat", "http://h/a/b/chat"),
+        ("http://u:p@h:8/gw/a/b", "http://h:8/gw/a/b/chat"),
+        ("http://h/a/models/some-model:ask", "http://h/a/b/chat"),  # the head of another of the paths
+        ("http://h/a/gw", "http://h/a/gw/a/b/chat"),
+        ("http://h/b", "http://h/b/a/b/chat"),
+        ("http://h/a/a", "http://h/a/a/b/chat"),
+    ],
+)
+def test_the_head_of_a_providers_path_is_not_repeated(base: str, url: str) -> None:
+    assert Endpoint(base).route("/a/b/chat", ["/a/b/chat", "/a/models/{model}:ask?x=/a/gw"]) == url
+
+
+def test_the_longest_head_counts_and_no_query() -> None:
+    assert Endpoint("http://h/a/a").route("/x", ["/a/a/x", "/a/y"]) == "http://h/x"
+    assert Endpoint("http://h/a/chat").route("/x", ["/a/chat?version=1"]) == "http://h/x"
 
 
 def test_a_path_that_only_resembles_v1_stays() -> None:

@@ -136,7 +136,7 @@ def test_foreign_traffic_shows_the_arithmetic() -> None:
 
 def test_failed_requests_may_or_may_not_have_been_looked_up() -> None:
     for query in (1000, 1500, 2000):
-        m = measurement(exchange(), failed(), engines={"0": Tokens(query, 704)})
+        m = measurement(exchange(), failed(), engines={"0": Tokens(query, {"local": 704})})
         assert not {"KV103", "KV104"} & set(codes(m))
     assert "KV103" in codes(measurement(exchange(), failed(), engines={"0": Tokens(2001, {"local": 704})}))
     assert "KV104" in codes(measurement(exchange(), failed(), engines={"0": Tokens(999, {"local": 704})}))

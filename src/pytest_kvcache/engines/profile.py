@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from .counting import Grade, Selectors, Strict, Variant, several
 from .rules import (
+    Api,
     Detect,
     Distrust,
     Events,
@@ -27,6 +28,7 @@ from .rules import (
     UsageRule,
 )
 
+Route = Annotated[str, Field(pattern=r"^/[^\s#]*$")]
 HISTOGRAM = ("_bucket", "_sum", "_count")
 
 
@@ -46,7 +48,9 @@ class Profile(Strict):
             ``tokenize_request`` beside it, and answers with ``tokens``.
         request: fields added to every generation request of the built workloads, such as ``ignore_eos``.
         auth: header that carries the API key; ``Authorization`` has it as a bearer token.
+        auth_for: by API, where it is another header.
         headers: further headers that every request needs.
+        paths: by API, or of the ``models``, where they are not the usual ones; ``{model}`` stands for the model.
         variants: empty for an engine without usable counters.
         prompt: independent counter of prompt tokens, cached ones included.
         engine_labels: labels that tell several engines on one page apart.
@@ -75,7 +79,9 @@ class Profile(Strict):
     tokenizer: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)
     auth: str = "Authorization"
+    auth_for: dict[Api, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
+    paths: dict[Api | Literal["models"], Route] = Field(default_factory=dict)
     detect: Detect = Detect()
     variants: tuple[Variant, ...] = ()
     unmeasurable: tuple[Unmeasurable, ...] = ()

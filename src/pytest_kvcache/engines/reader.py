@@ -47,11 +47,12 @@ class Reader:
         """
         found: dict[Labels, float] = {}
         for selector in selectors:
-            if self.variant is not None and self.variant.lazy and not after.has(selector.sample):
+            name = selector.sample
+            if self.variant is not None and self.variant.lazy and not (before.has(name) or after.has(name)):
                 continue
-            for labels, growth in delta(before, after, selector.sample).items():
+            for labels, growth in delta(before, after, name).items():
                 if selector.matches(labels) and self._is_kept(labels):
-                    key = tuple(sorted((*labels, ("__name__", selector.sample))))
+                    key = tuple(sorted((*labels, ("__name__", name))))
                     found[key] = growth
         return self._without_duplicates(found)
 

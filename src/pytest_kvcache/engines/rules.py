@@ -139,8 +139,9 @@ class Lookups(Strict):
     Attributes:
         samples: ``n`` samples look the prompt up ``each`` or ``once``.
         prompt_logprobs: False when a request for the prompt's logprobs is not looked up at all.
-        samples_usage / list_usage: False when the usage of an answer with several samples, or to a list of prompts,
-            does not add up over them.
+        samples_usage / list_usage: False when the cached number of an answer with several samples, or to a list of
+            prompts, does not add up over them.
+        list_prompt: False when the prompt number of an answer to a list of prompts does not either.
         probe_tokens: tokens that the engine sends to itself, at most once a second, and counts.
     """
 
@@ -148,6 +149,7 @@ class Lookups(Strict):
     prompt_logprobs: bool = True
     samples_usage: bool = True
     list_usage: bool = True
+    list_prompt: bool = True
     probe_tokens: int = 0
 
 

@@ -38,6 +38,7 @@ class Exchange:
         prompt_tokens / cached_tokens / completion_tokens: from ``usage``, whatever its form: the prompt with its cached
             part; None when not reported.
         written_tokens: of the prompt, written to the cache for later requests; None when not reported.
+        partial: its usage covers only some of its samples or prompts, so the cached number was left out.
         lookups: how often the engine looks the prompt up for this request: once, once a sample, or not at all.
         finish_reason: of the first choice; None when the answer never finished.
         status: HTTP status, None without an answer.
@@ -58,6 +59,7 @@ class Exchange:
     completion_tokens: int | None = None
     written_tokens: int | None = None
     lookups: int = 1
+    partial: bool = False
     finish_reason: str | None = None
     status: int | None = None
     failure: Failure | None = None

@@ -76,6 +76,8 @@ class Runner:
 
         if concurrency is not None and concurrency < 1:
             raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 request in flight")
+        if not 0 <= settle < float("inf"):
+            raise ConfigurationError(f"kv.run(settle={settle}): expected seconds, 0 or more")
         plan = experiment.Plan(
             nonce=self._state.next_nonce(),
             concurrency=concurrency or self._settings.concurrency,

@@ -8,7 +8,9 @@ from typing import Any
 from .usage import SHORT
 
 # What every answer that is none of an error carries, one form or another.
-_CONTENT = frozenset({"choices", "content", "delta", "message", "meta_info", "output", "response", "text"})
+_CONTENT = frozenset(
+    {"candidates", "choices", "content", "delta", "message", "meta_info", "output", "response", "text"}
+)
 
 
 def error_message(body: Mapping[str, Any]) -> str | None:
@@ -16,7 +18,7 @@ def error_message(body: Mapping[str, Any]) -> str | None:
 
     Shapes in use: ``{"error": {"message"}}`` (OpenAI, Anthropic, llama.cpp, SGLang), ``{"error": "..."}``,
     ``{"object": "error", "message"}`` (older vLLM), ``{"type": "error", "message"}`` (an event of the Responses API),
-    ``{"detail": ...}`` (FastAPI).
+    ``{"detail": ...}`` (FastAPI), ``{"message"}`` or ``{"Message"}`` alone (Amazon Bedrock).
     """
     error = body.get("error")
     if isinstance(error, Mapping):
@@ -26,7 +28,12 @@ def error_message(body: Mapping[str, Any]) -> str | None:
     if body.get("object") == "error" or body.get("type") == "error":
         return _said(body.get("message") or body)
     detail = body.get("detail")
-    return _said(detail) if detail and _CONTENT.isdisjoint(body) else None
+    if detail and _CONTENT.isdisjoint(body):
+        return _said(detail)
+    alone = body.get("message") or body.get("Message")
+    return (
+        alone if isinstance(alone, str) and (_CONTENT - {"message"}).isdisjoint(body) and "type" not in body else None
+    )
 
 
 def _said(value: object) -> str:

@@ -53,6 +53,16 @@ _DEFAULTS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "generate": ({"prompt": "meta_info.prompt_tokens", "cached": "meta_info.cached_tokens"},),
     # tokens_cached is no rule: it is what the slot holds afterwards, the generated tokens included
     "completion": (_TIMINGS, {"prompt": "tokens_evaluated"}),
+    "gemini": ({"prompt": "usageMetadata.promptTokenCount", "cached": "usageMetadata.cachedContentTokenCount"},),
+    "converse": (
+        {
+            "prompt": "usage.inputTokens",
+            "cached": "usage.cacheReadInputTokens",
+            "written": "usage.cacheWriteInputTokens",
+            "prompt_is": "uncached",
+        },
+    ),
+    "ollama": ({"prompt": "prompt_eval_count"},),  # no form of its answers has a cached number
 }
 
 _ALWAYS = ">=0"  # every version, also one that is not known: providers have none
@@ -64,6 +74,9 @@ _COMPLETION: Final[dict[str, tuple[str, ...]]] = {
     "messages": ("usage.output_tokens",),
     "generate": ("meta_info.completion_tokens",),
     "completion": ("timings.predicted_n", "tokens_predicted"),
+    "gemini": ("usageMetadata.candidatesTokenCount",),
+    "converse": ("usage.outputTokens",),
+    "ollama": ("eval_count",),
 }
 
 

@@ -69,8 +69,8 @@ class WorkloadBuilder:
 
         Args:
             bodies: JSON objects.
-            api: ``chat``, ``completions``, ``responses`` (OpenAI), ``messages`` (Anthropic), ``generate`` (SGLang) or
-                ``completion`` (llama.cpp).
+            api: ``chat``, ``completions``, ``responses`` (OpenAI), ``messages`` (Anthropic), ``gemini``, ``converse``
+                (Bedrock), ``generate`` (SGLang), ``completion`` (llama.cpp) or ``ollama``.
             warm: how many of the first ones are sent before the measured window.
 
         Raises:

@@ -25,7 +25,9 @@ WORDS = [
     "tool_calls", "reasoning", "content_block", "stop_reason", "item", "summary", "thinking", "partial_json",
     "incomplete_details", "reason", "response.completed", "response.output_text.delta", "message_start",
     "message_delta", "content_block_delta", "message_stop", "input_tokens", "completed", "failed", "abort",
-    "output_tokens", "tokens_evaluated",
+    "output_tokens", "tokens_evaluated", "candidates", "parts", "thought", "finishReason", "promptFeedback",
+    "blockReason", "usageMetadata", "promptTokenCount", "stopReason", "reasoningContent", "reasoningText",
+    "inputTokens", "cacheReadInputTokens", "done", "done_reason", "prompt_eval_count", "Message",
 ]  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(WORDS)
 JSON = st.recursive(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
+
+from pytest_kvcache.replies import Answer
 
 from .streams import failed, lines, recorded, stream, tokens, whole
 
@@ -105,3 +110,90 @@ def test_usage_comes_before_timings() -> None:
         "timings": {"cache_n": 30, "prompt_n": 7, "predicted_n": 5},
     }
     assert tokens(whole("completions", body)) == (40, 30, None, 1)
+
+
+# --- lists of SGLang -------------------------------------------------------------------------------------------------
+
+
+def one(prompt: Any, cached: Any, text: str = "a", finish: Any = "length") -> dict[str, Any]:
+    reason = {"type": finish} if isinstance(finish, str) else finish
+    meta = {"prompt_tokens": prompt, "cached_tokens": cached, "completion_tokens": 2, "finish_reason": reason}
+    return {"text": text, "meta_info": meta}
+
+
+def listed(entries: object, samples: int) -> Answer:
+    answer = Answer("generate", samples=samples)
+    answer.take_body(json.dumps(entries), 0.0)
+    answer.close()
+    return answer
+
+
+def test_answers_to_several_prompts_add_up() -> None:
+    answer = listed([one(10, 8, "a"), one(7, 0, "b"), one(5, 4, "c")], 1)
+    assert (tokens(answer), answer.failure) == ((22, 12, None, 6), None)
+    assert (answer.text, answer.finish_reason) == (["a"], "length")
+    assert tokens(listed([one(10, 8)], 1)) == (10, 8, None, 2)
+
+
+@pytest.mark.parametrize(
+    ("entries", "samples", "prompt"),
+    [
+        ([one(10, 9), one(10, 9)], 2, 10),
+        ([one(10, 9), one(10, 9), one(7, 6), one(7, 6)], 2, 17),  # the samples of a prompt side by side
+        ([one(10, 9), one(7, 6), one(10, 9), one(7, 6)], 2, None),  # they are not
+        ([one(10, 9), one(10, 9), one(10, 9)], 2, None),  # one is missing
+    ],
+)
+def test_samples_of_one_prompt_count_it_once_and_find_what_it_put_there(
+    entries: list[Any], samples: int, prompt: int | None
+) -> None:
+    assert tokens(listed(entries, samples)) == (prompt, None, None, 2 * len(entries))
+
+
+def test_a_number_that_one_of_the_answers_leaves_out_is_unknown() -> None:
+    assert tokens(listed([one(10, 8), one(7, None)], 1)) == (17, None, None, 4)
+    assert tokens(listed([one(10, 8), one(None, 3)], 1)) == (None, None, None, 4)
+
+
+@pytest.mark.parametrize("odd", [-8, "8", True, 8.0])
+def test_a_number_that_is_none_is_not_added(odd: object) -> None:
+    answer = listed([one(10, 9), one(7, odd)], 1)
+    assert answer.failure is not None
+    assert answer.failure.message == f"meta_info.cached_tokens: expected a whole number of tokens, got {odd!r}"
+
+
+@pytest.mark.parametrize(
+    ("last", "kind", "message"),
+    [
+        (one(7, 0, finish={"type": "abort", "message": "too long"}) | {"index": 1}, "server", "too long"),
+        ({"error": {"message": "out of memory"}}, "server", "out of memory"),
+        (one(7, 0, finish=None), "cut", "ended without"),
+        (3, "protocol", "expected a JSON object"),
+    ],
+)
+def test_one_broken_answer_breaks_the_list(last: Any, kind: str, message: str) -> None:
+    answer = listed([one(10, 8), last], 1)
+    assert answer.failure is not None
+    assert answer.failure.kind == kind
+    assert message in answer.failure.message
+
+
+def test_no_other_form_is_a_list_and_an_empty_one_is_nothing() -> None:
+    assert failed(listed([], 1)) == "protocol"
+    assert failed(whole("chat", [{"choices": [{"text": "a", "finish_reason": "stop"}]}])) == "protocol"
+
+
+# --- Ollama ----------------------------------------------------------------------------------------------------------
+
+
+def test_ollama_tells_the_prompt_and_nothing_of_its_cache() -> None:
+    body = {"model": "m", "response": "ab", "thinking": "t", "done": True, "done_reason": "length"}
+    answer = whole("ollama", {**body, "prompt_eval_count": 26, "eval_count": 290})
+    assert (answer.text, answer.reasoning, answer.finish_reason) == (["ab"], ["t"], "length")
+    assert (tokens(answer), answer.failure) == ((26, None, None, 290), None)
+
+
+def test_ollama_without_an_end_is_cut_and_an_error_is_one() -> None:
+    assert failed(whole("ollama", {"response": "a", "done": False})) == "cut"
+    assert failed(whole("ollama", {"response": "a", "done": True})) is None
+    assert failed(whole("ollama", {"error": "model 'm' not found"})) == "server"
