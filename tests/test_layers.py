@@ -21,7 +21,10 @@ def name_of(path: Path) -> str:
 
 
 PURE = {
-    *(f"{name}.py" for name in ("errors", "judge", "diagnose", "reconcile", "spread", "latency", "histogram", "sse")),
+    *(
+        f"{name}.py"
+        for name in ("errors", "judge", "rate", "diagnose", "reconcile", "spread", "latency", "histogram", "sse")
+    ),
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay")),
     *(name_of(path) for path in FILES if path.parent.name == "model"),
     "endpoint.py",
