@@ -20,6 +20,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
+from .answers import Page, parse_json
 from .apis import path_of
 from .endpoint import Endpoint, origin_of, without_userinfo
 from .errors import EndpointError, NoModelList, ProtocolError, Redirected
@@ -60,16 +61,6 @@ class Call:
     usage: tuple[UsageReading, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One HTTP answer read whole."""
-
-    url: str
-    status: int
-    content_type: str
-    text: str = field(repr=False)
-
-
 class Client:
     """An open session with one endpoint.
 
@@ -82,7 +73,7 @@ class Client:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._session: aiohttp.ClientSession | None = None
+        self._opened: list[aiohttp.ClientSession] = []  # the last one is in use
         self._auth = "Authorization"
         self._headers: Mapping[str, str] = {}
         self._paths: Mapping[str, str] = {}
@@ -94,6 +85,8 @@ class Client:
         headers: Mapping[str, str],
         paths: Mapping[Any, str] | None = None,
         auth_for: Mapping[Any, str] | None = None,
+        *,
+        keep_alive: bool = True,
     ) -> None:
         """Send what this engine or provider wants with every request from here on, and where it wants it.
 
@@ -102,7 +95,10 @@ class Client:
             headers: further ones; those that the user gave win.
             paths: by API, or of the ``models``, where they are not the usual ones.
             auth_for: by API, where it is not ``auth``.
+            keep_alive: False opens a connection for every request.
         """
+        if not keep_alive and self._opened:
+            self._opened.append(self._new_session(force_close=True))
         self._auth, self._headers = auth, dict(headers)
         self._paths, self._auth_for = dict(paths or {}), dict(auth_for or {})
 
@@ -111,23 +107,25 @@ class Client:
         return self.endpoint.route(path_of(api, model, self._paths), self._paths.values())
 
     async def __aenter__(self) -> Client:
+        self._opened.append(self._new_session())
+        return self
+
+    def _new_session(self, *, force_close: bool = False) -> aiohttp.ClientSession:
         trace = aiohttp.TraceConfig()
         trace.on_request_chunk_sent.append(_stamp_sent)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=force_close),
             headers={"User-Agent": "pytest-kvcache"},
             timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout),
             trace_configs=[trace],
             read_bufsize=_READ,
         )
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        while self._opened:
+            await self._opened.pop().close()
 
     # --- generation --------------------------------------------------------------------------------------------------
 
@@ -334,9 +332,9 @@ class Client:
 
     @property
     def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
+        if not self._opened:
             raise EndpointError("the client is used outside of its `async with` block")
-        return self._session
+        return self._opened[-1]
 
     def _explain(self, text: str) -> str:
         try:
@@ -361,19 +359,6 @@ class Client:
         printable = text.encode("utf-8", "replace").decode()  # JSON can hold halves of surrogate pairs
         line = " ".join(self.endpoint.redact(printable).split())
         return line if len(line) <= limit else line[:limit] + "…"
-
-
-def parse_json(page: Page) -> Any:
-    """Return the JSON of a page.
-
-    Raises:
-        ProtocolError: it is none.
-    """
-    try:
-        return json.loads(page.text)
-    except ValueError:
-        kind = f" ({page.content_type})" if page.content_type else ""
-        raise ProtocolError(f"{without_userinfo(page.url)}: expected JSON{kind}, got {page.text[:80]!r}") from None
 
 
 async def _stamp_sent(_session: object, context: SimpleNamespace, _params: object) -> None:

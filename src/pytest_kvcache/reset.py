@@ -7,7 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from .client import Client, Page, parse_json
+from .answers import Page, parse_json
+from .client import Client
 from .engines.counters import tokens_by_engine
 from .engines.counting import LOCAL
 from .engines.rules import Reset

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from . import scrape
-from .client import Client, parse_json
+from .answers import parse_json
+from .client import Client
 from .endpoint import MetricsSource
 from .engines import Catalogue, Profile, Reader, Variant, shipped
 from .engines.counting import in_range
@@ -20,6 +22,7 @@ from .scrape import Snapshot
 
 USAGE = "usage"
 _CONFIRMED = frozenset("SR")
+_BLOCK = re.compile(r"[1-9][0-9]{0,8}")
 _RESOURCE = "models/"  # Gemini lists its models under their resource names and takes them without
 
 
@@ -87,7 +90,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         counted=main.variant.counted if main.variant else "",
         unconfirmed=main.variant is not None and main.variant.grade not in _CONFIRMED,
     )
-    findings = tuple(finding for reader in readers for finding in _known_defects(reader))
+    findings = tuple(finding for reader in readers for finding in known_defects(reader))
     return Target(main.profile, facts, readers, findings, first)
 
 
@@ -100,7 +103,7 @@ def _known_profile(client: Client, catalogue: Catalogue) -> Profile | None:
 
 
 def _speak_as(client: Client, profile: Profile) -> None:
-    client.speak(profile.auth, profile.headers, profile.paths, profile.auth_for)
+    client.speak(profile.auth, profile.headers, profile.paths, profile.auth_for, keep_alive=profile.keep_alive)
 
 
 def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
@@ -210,8 +213,10 @@ def _variant(profile: Profile, version: str | None, page: Snapshot) -> Variant:
             raise EndpointError(f"{page.origin} ({profile.title}): {gauge.why}")
     if variant is None:
         known = _listed(v.versions or v.id for v in profile.variants)
+        names_looked_for = _listed(sorted({name for v in profile.variants for name in v.needed()}))
         raise EndpointError(
-            f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; known are {known}"
+            f"{profile.title} {version or '(version unknown)'} has no counters that can be measured; known are {known};"
+            f" looked for {names_looked_for}"
         )
     missing = _listed(sorted(variant.needed() - names))
     hint = f" ({profile.metrics_flag})" if profile.metrics_flag else ""
@@ -229,8 +234,11 @@ def _served_under(profile: Profile, variant: Variant, page: Snapshot, model: str
     return model if len(values) > 1 and model in values else None
 
 
-def _known_defects(reader: Reader) -> Iterable[Finding]:
+def known_defects(reader: Reader, tier: str | None = None) -> Iterable[Finding]:
+    """Return what is known to be wrong with the counters of this engine, or of one of its tiers."""
     for defect in reader.profile.distrust:
+        if defect.tier != tier:
+            continue
         if defect.role is not None and defect.role != reader.source.role:
             continue
         if defect.versions and (reader.version is None or not in_range(reader.version, defect.versions)):
@@ -258,7 +266,7 @@ async def _block_size(client: Client, profile: Profile, page: Snapshot) -> int |
             raise ProtocolError(
                 f"{page.origin}: engines with different block sizes ({_listed(values)}) behind one endpoint"
             )
-        if values and values[0].isdigit() and int(values[0]) > 0:
+        if values and _BLOCK.fullmatch(values[0]):
             return int(values[0])
     return None
 

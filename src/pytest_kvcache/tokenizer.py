@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .client import Client, parse_json
+from .answers import parse_json
+from .client import Client
 from .errors import EndpointError, ProtocolError, WorkloadError
 from .protocols import Tokenizer
 from .target import Target

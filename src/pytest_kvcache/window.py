@@ -19,7 +19,7 @@ from .model import Finding, Pressure, Tokens
 from .pressure import Sampler, pressure
 from .reconcile import Sent, corrected, in_tokens, too_few
 from .scrape import Snapshot, prometheus
-from .target import Target
+from .target import Target, known_defects
 
 SETTLE_SECONDS = 10.0  # vLLM publishes a step's statistics right after the answer; aborts took up to 0.24 s on 0.32
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
@@ -104,7 +104,10 @@ class Window:
         once: dict[str, Tokens] = {}
         parts: dict[str, list[Histogram]] = {}
         for reader, before, after in zip(self.target.readers, self.before, self.after, strict=True):
-            (self.aside if reader.aside else engines).update(tokens_by_engine(reader, before, after))
+            found = tokens_by_engine(reader, before, after)
+            (self.aside if reader.aside else engines).update(found)
+            moved = {tier for tokens in found.values() for tier, hits in tokens.hits.items() if hits}
+            self.findings += [defect for tier in sorted(moved) for defect in known_defects(reader, tier)]
             if not reader.aside:
                 once.update(recounted(reader, before, after))
                 for name, histogram in histograms(reader, before, after).items():
@@ -238,7 +241,7 @@ def _agree(reader: Reader, left: Snapshot, right: Snapshot) -> bool:
     probes = reader.profile.lookups.probe_tokens * (1 + math.ceil(right.at - left.at))  # an engine that asks itself
     return all(
         right.series(name).keys() == left.series(name).keys()
-        and sum(right.series(name).values()) - sum(left.series(name).values()) <= probes
+        and 0 <= sum(right.series(name).values()) - sum(left.series(name).values()) <= probes
         for name in {s.sample for s in (reader.variant.selectors() if reader.variant is not None else ())}
     )
 

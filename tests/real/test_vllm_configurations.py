@@ -392,4 +392,4 @@ def test_preempted_generations_are_counted_once(kv: Runner, kv_workload: Workloa
     assert pressure is not None
     assert pressure.preemptions == wire.sample("num_preemptions_total") - before
     assert pressure.preemptions > 0
-    assert (pressure.kv_usage_peak or 0) > 0.9
+    assert (pressure.kv_usage_peak or 0) > 0.8  # seen once a second

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kvcache.client import Client, Page
+from pytest_kvcache.answers import Page
+from pytest_kvcache.client import Client
 from pytest_kvcache.endpoint import Endpoint, MetricsSource
 from pytest_kvcache.engines.profile import Profile
 from pytest_kvcache.engines.reader import Reader

@@ -56,7 +56,9 @@ def check_same_process(reader: Reader, before: Snapshot, after: Snapshot) -> Non
     for name in reader.profile.births():
         last = after.series(name)
         for labels, start in before.series(name).items():
-            if last.get(labels, start) != start:
+            if (
+                math.isfinite(start) and last.get(labels, start) != start
+            ):  # NaN is no start time, and differs from itself
                 raise CounterReset(
                     f"{name} changed on {after.origin}: the engine restarted in the window, or a load balancer answers"
                     " for several engines (name each engine's own page with --kv-metrics)"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Grade = Literal["S", "R", "D", "I", "T", "N"]
@@ -142,5 +142,5 @@ def in_range(version: str, specifier: str) -> bool:
     """Tell whether an engine's version is within a specifier; release candidates count as their release."""
     try:
         return SpecifierSet(specifier).contains(Version(version).base_version)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number too long for Python
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import BeforeValidator, Field
 
 from .counting import Grade, Selectors, Strict, Variant, several
@@ -50,6 +50,7 @@ class Profile(Strict):
         auth: header that carries the API key; ``Authorization`` has it as a bearer token.
         auth_for: by API, where it is another header.
         headers: further headers that every request needs.
+        keep_alive: False: it closes connections without announcing it, so each request gets one of its own.
         paths: by API, or of the ``models``, where they are not the usual ones; ``{model}`` stands for the model.
         variants: empty for an engine without usable counters.
         prompt: independent counter of prompt tokens, cached ones included.
@@ -81,6 +82,7 @@ class Profile(Strict):
     auth: str = "Authorization"
     auth_for: dict[Api, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
+    keep_alive: bool = True
     paths: dict[Api | Literal["models"], Route] = Field(default_factory=dict)
     detect: Detect = Detect()
     variants: tuple[Variant, ...] = ()
@@ -165,5 +167,5 @@ def _is_numbered(version: str) -> bool:
     """False for a build from a checkout without tags (such as 0.1.dev5) and for what is no version."""
     try:
         return not Version(version).is_devrelease
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number too long for Python
         return False

@@ -104,4 +104,4 @@ class Reader:
 
 
 def _rank(value: str) -> int:
-    return int(value) if value.isdecimal() else -1
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else -1

@@ -35,12 +35,14 @@ class Distrust(Strict):
     Attributes:
         versions: PEP 440 specifier; empty: every version.
         role: only on pages of that role, such as ``decode``.
+        tier: only where that tier had hits.
         why: for the report, with the public thread's number.
         invalid: True makes the verdict inconclusive, False only tells.
     """
 
     versions: Versions = ""
     role: str | None = None
+    tier: str | None = None
     why: str
     invalid: bool = False
 

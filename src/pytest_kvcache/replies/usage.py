@@ -262,7 +262,7 @@ def _tokens(source: Mapping[str, object], names: tuple[str, ...]) -> int | None:
 
 def _is_count(value: object) -> TypeGuard[int]:
     # not isinstance: True is an int, too
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 1 << 53
 
 
 SHORT = Repr()  # bounded in depth and length, whatever a server sends

@@ -24,7 +24,7 @@ async def fetch(client: Client, source: MetricsSource, last: Snapshot | None) ->
         EndpointError: a status other than 200.
         ProtocolError: not a JSON list of objects with the numbers that the profile names.
     """
-    from ..client import parse_json
+    from ..answers import parse_json
 
     shown = without_userinfo(source.url)
     page = await client.get(source.url)
@@ -36,7 +36,7 @@ async def fetch(client: Client, source: MetricsSource, last: Snapshot | None) ->
     samples: dict[Series, float] = {}
     for name, path in source.json_page:
         found = [value for entry in entries if (value := _at(entry, path)) is not None]
-        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in found):
+        if any(type(value) not in (int, float) or abs(value) >= 1 << 53 for value in found):
             raise ProtocolError(f"{shown}: {path}: expected numbers, got {found[-1]!r}")
         if found:
             samples[name, ()] = float(found[-1])

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from ..errors import CounterMissing, CounterReset, ProtocolError
 
+_EXACT = 2.0**53  # floats count in ones up to here
+
 Labels = tuple[tuple[str, str], ...]
 Series = tuple[str, Labels]
 
@@ -113,7 +115,7 @@ def delta(before: Snapshot, after: Snapshot, name: str) -> dict[Labels, float]:
     if after.kinds.get(name) == "gauge":
         raise CounterMissing(f"{name} on {after.origin} is a gauge; expected a counter, as a gauge has no difference")
     for value in (*first.values(), *last.values()):
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value < _EXACT:  # nor is NaN
             raise ProtocolError(f"{after.origin}: {name} is {value}, which is no count")
     for key, start in first.items():
         end = last.get(key)

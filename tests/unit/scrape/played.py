@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from pytest_kvcache.client import Client, Page
+from pytest_kvcache.answers import Page
+from pytest_kvcache.client import Client
 from pytest_kvcache.endpoint import Endpoint, MetricsSource
 from pytest_kvcache.scrape import Snapshot, fetch
 
