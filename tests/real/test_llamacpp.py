@@ -251,19 +251,27 @@ def test_own_traffic_by_counters(kv: Runner, kv_endpoint: Endpoint) -> None:
     assert (cold.result.hit_tokens, warm.result.hit_tokens, warm.result.query_tokens) == (0, 699, 700)
 
 
-@pytest.mark.parametrize("source", ["counters", "usage"])
-def test_run_with_lists_of_prompts_is_refused(
+@pytest.mark.parametrize(("source", "code"), [("counters", None), ("usage", "KV111")], ids=["by-counters", "by-usage"])
+@pytest.mark.parametrize("form", ["ids", "text"])
+def test_run_with_lists_of_prompts(
     kv_endpoint: Endpoint,
     kv_settings: Settings,
     kv_workload: WorkloadBuilder,
     request: pytest.FixtureRequest,
     source: Literal["counters", "usage"],
+    code: str | None,
+    form: str,
 ) -> None:
-    # The usage of a list covers one of its prompts, so what was sent is not known and the counters cannot be checked.
+    # The usage of a list covers one of its prompts. Ids are counted all the same; of texts nobody knows the length.
     state = TestState(source, Expectation(min=0.0, source=source), "list", 1)
     kv = Runner(kv_endpoint, kv_settings, state, request.node)
-    body = {"prompt": [ids(300, 80), ids(300, 81)], "max_tokens": 1}
-    result = kv.run(kv_workload.requests([body], api="completions"), concurrency=1, stream=False)
-    assert result.verdict.status == "inconclusive"
-    with pytest.raises(MeasurementError):
-        _ = result.hit_rate
+    prompts = [ids(300, 80), ids(300, 81)] if form == "ids" else ["one two three " * 40, "four five six " * 40]
+    workload = kv_workload.requests([{"prompt": prompts, "max_tokens": 1}], api="completions")
+    result = kv.run(workload, concurrency=1, stream=False)
+    if form == "ids" and code is None:
+        assert (result.query_tokens, result.verdict.source) == (600, "counters")
+    else:
+        assert result.verdict.status == "inconclusive"
+        assert result.verdict.findings[0].code == "KV111"
+        with pytest.raises(MeasurementError):
+            _ = result.hit_rate
