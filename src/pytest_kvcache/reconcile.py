@@ -83,6 +83,27 @@ def corrected(
     )
 
 
+def counted_once(
+    engines: Mapping[str, Tokens], recounted: Mapping[str, Tokens], *, repeats: bool
+) -> tuple[Mapping[str, Tokens], Finding | None]:
+    """Return counters of traffic that is not ours, of an engine that may count waiting requests again.
+
+    What was sent is not known, so its own prompt counter, which counts a prompt once, is the measure.
+
+    Args:
+        engines / recounted: as in :func:`corrected`.
+        repeats: the engine is one that does.
+    """
+    prompts = [tokens.prompt for tokens in engines.values() if tokens.prompt is not None]
+    seen, once = _query(engines), sum(prompts)
+    if not repeats or not prompts or seen <= once:
+        return engines, None
+    numbers = f"{seen:,} tokens were looked up where the engine's own counter shows {once:,} prompt tokens"
+    if recounted:
+        return recounted, Finding("KV306", f"{numbers}; the rate comes from its prompt counters by source")
+    return engines, Finding("KV103", numbers, "it counts waiting requests again (vllm #43736): vLLM 0.27 does not")
+
+
 def in_tokens(engines: Mapping[str, Tokens], block_size: int | None, expected: Sent) -> Mapping[str, Tokens] | Finding:
     """Return counters of blocks as tokens: hit blocks are whole, and the prompts' tokens are known from what was sent.
 

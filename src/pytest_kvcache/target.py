@@ -88,6 +88,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         caching=_caching(main.profile, page),
         unit=main.variant.unit if main.variant else "tokens",
         counted=main.variant.counted if main.variant else "",
+        note=main.variant.note if main.variant else "",
         unconfirmed=main.variant is not None and main.variant.grade not in _CONFIRMED,
     )
     findings = tuple(finding for reader in readers for finding in known_defects(reader))

@@ -17,7 +17,7 @@ from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
 from .histogram import Histogram, merged
 from .model import Finding, Pressure, Tokens
 from .pressure import Sampler, pressure
-from .reconcile import Sent, corrected, in_tokens, too_few
+from .reconcile import Sent, corrected, counted_once, in_tokens, too_few
 from .scrape import Snapshot, prometheus
 from .target import Target, known_defects
 
@@ -73,7 +73,8 @@ class Window:
             readers, first = self.target.readers, self.target.first
             low = lookups_in_unit(readers, expected)
             self.before = await settle(self.client, readers, first, low)
-            problem = too_few(looked_up(readers, first, self.before), low)
+            seen = looked_up(readers, first, self.before) + _printed_error(readers, first, self.before)
+            problem = too_few(seen, low)
         self.started = time.monotonic()
         return problem
 
@@ -130,9 +131,11 @@ class Window:
                 self.findings.append(converted)
                 return {}
             return dict(converted)
-        if not own_traffic:
-            return engines
-        counted, finding = corrected(engines, once, expected)
+        counted, finding = (
+            corrected(engines, once, expected)
+            if own_traffic
+            else counted_once(engines, once, repeats=self.target.facts.counted == "lookup")
+        )
         if finding is not None:
             self.findings.append(finding)
         return dict(counted)

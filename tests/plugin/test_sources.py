@@ -125,6 +125,29 @@ def test_replies_of_a_decode_engine_are_not_used(pytester: pytest.Pytester, run:
     assert [finding["code"] for finding in found] == ["KV309"]
 
 
+def test_a_cache_server_is_shown_and_never_summed(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    # LMCache counts what it looks up, tokens that the engine holds too among them
+    page = "lmcache:num_lookup_tokens_total 5000\nlmcache:num_lookup_hits_total 4000\n"
+    pytester.makepyfile(NAMED)
+    with rewritten(f"{sim}/metrics", lambda _: page) as url:
+        result = run("-s", f"--kv-endpoint={sim}", f"--kv-metrics=e={sim}/metrics", f"--kv-metrics=lmcache={url}")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*ROWS {'e 0': (1024, 512)}", "*ASIDE {'lmcache': (0, 0)}"])
+
+
+def test_a_page_of_a_router_is_never_taken_for_an_engines(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    page = (
+        'vllm:current_qps{server="a"} 1\nvllm:healthy_pods_total{server="a"} 1\n'
+        '# TYPE vllm:gpu_prefix_cache_hits_total gauge\nvllm:gpu_prefix_cache_hits_total{server="a"} 5\n'
+        'vllm:gpu_prefix_cache_queries_total{server="a"} 9\nvllm:num_requests_running{server="a"} 0\n'
+    )
+    pytester.makepyfile(NAMED)
+    with rewritten(f"{sim}/metrics", lambda _: page) as url:
+        result = run(f"--kv-endpoint={sim}", f"--kv-metrics={url}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: *is the page of * router*, which has no hit counters: *"])
+
+
 def test_only_a_decode_page_is_refused(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(NAMED)
     result = run(f"--kv-endpoint={sim}", f"--kv-metrics=decode={sim}/metrics")

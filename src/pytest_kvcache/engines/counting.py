@@ -91,7 +91,6 @@ class Variant(Strict):
         lazy: series appear with their first increment, so absent means zero on both pages.
         digits: significant digits that the page prints; None: all of them.
         recount: see there.
-        recount_versions: engine versions whose page carries the recount.
         grade: evidence. ``S`` = read in the release's source, ``R`` = in a snapshot of the repository, ``D`` = in the
             vendor's documentation, ``I`` = stated in a public thread, ``T`` = by third parties, ``N`` = concluded.
         source: where the facts were read.
@@ -111,7 +110,6 @@ class Variant(Strict):
     lazy: bool = False
     digits: int | None = None
     recount: Recount | None = None
-    recount_versions: Versions = ""
     grade: Grade
     source: str
     note: str = ""

@@ -23,6 +23,7 @@ class ServerFacts:
             work; for advice.
         unit: what the counters count; blocks are turned into tokens.
         counted: when they count, such as ``admission``; ``lookup`` repeats itself under pressure.
+        note: what a reader of the numbers should know, from the profile's variant.
         unconfirmed: how the engine reports was not read in its own source or repository, only elsewhere.
         whole_prompt_hits: True where a prompt may be cached to its last token; elsewhere at least one is computed.
         probe_tokens: tokens that the engine sends to itself and counts, at most so many a second.
@@ -41,6 +42,7 @@ class ServerFacts:
     caching_flag: str = ""
     unit: Literal["tokens", "blocks"] = "tokens"
     counted: str = "admission"
+    note: str = ""
     unconfirmed: bool = False
     whole_prompt_hits: bool = False
     probe_tokens: int = 0

@@ -124,6 +124,7 @@ def _engine(facts: ServerFacts) -> Record:
         "block_size": facts.block_size,
         "unit": facts.unit,
         "counted": facts.counted,
+        "note": facts.note or None,
         "unconfirmed": facts.unconfirmed,
         "simulated": facts.simulated,
     }

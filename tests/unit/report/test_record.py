@@ -126,6 +126,7 @@ def test_engine() -> None:
         "block_size": 16,
         "unit": "blocks",
         "counted": "lookup",
+        "note": None,
         "unconfirmed": True,
         "simulated": False,
     }
