@@ -88,6 +88,10 @@ class Endpoint:
             return self.metrics or (MetricsSource(f"{self.base}{path}"),)
         return tuple(replace(source, name=source.shown) for source in self.metrics)  # a name tells their engines apart
 
+    def api(self, path: str) -> str:
+        """Return the URL of an OpenAI route for traffic of your own, such as ``chat/completions``."""
+        return f"{self.url}/v1/{path}"
+
     def route(self, path: str, own: Iterable[str] = ()) -> str:
         """Return the URL of a path from the base, such as ``/tokenize`` or ``/v1/models``.
 
