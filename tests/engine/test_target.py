@@ -114,3 +114,10 @@ async def test_no_single_model_asks_for_a_name(models: tuple[dict[str, Any], ...
 async def test_unknown_engine() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown engine 'nope'; known are aibrix,.* vllm"):
         await ask(engine="nope")
+
+
+async def test_known_defects_are_told_where_they_hold() -> None:
+    target = await ask(engine="vllm-ascend", version="0.26.0")
+    assert {finding.code for finding in target.findings} == {"KV310"}
+    assert any("#16639" in finding.sentence for finding in target.findings)
+    assert not (await ask()).findings

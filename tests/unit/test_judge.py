@@ -242,3 +242,22 @@ def test_requests_below_their_prediction_are_named() -> None:
 
 def test_nothing_measured_is_inconclusive() -> None:
     assert judge(Expectation(min=0), []).status == "inconclusive"
+
+
+def test_an_engine_that_is_only_known_from_hearsay_is_marked() -> None:
+    unconfirmed = replace(GOOD, facts=replace(FACTS, engine="mine", unconfirmed=True))
+    verdict = judge(Expectation(target=0.7), [unconfirmed])
+    assert (verdict.status, [finding.code for finding in verdict.findings]) == ("pass", ["KV310"])
+    assert "unconfirmed: how mine reports reuse" in verdict.findings[0].sentence
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(1, "pass"), (0, "fail")])
+def test_failed_requests_widen_the_rate_by_what_they_may_have_looked_up(allowed: int, status: str) -> None:
+    # answered: 704 of 1,000. The failed one of 1,000 was looked up and hit 704: 1,408 of 2,000 on the counters, and the
+    # rate of the answered one alone lies between (1408-1000)/(2000-1000) and 1408/1000
+    m = measurement(exchange(), failed(), engines={"0": Tokens(2000, {"local": 1408})})
+    verdict = judge(Expectation(min=0.4, max_failed=allowed), [m])
+    assert verdict.status == status
+    assert (verdict.low, verdict.high) == (0.408, 1.0)
+    inside = judge(Expectation(min=0.5, max_failed=1), [m])
+    assert (inside.status, inside.findings[0].code) == ("inconclusive", "KV123")
