@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Run
+from .conftest import LEAKS, Run
 
 BODY = """
 import pytest
@@ -56,7 +56,7 @@ def test_auto_mode(pytester: pytest.Pytester, run: Run, sim: str) -> None:
 def test_anyio_runner(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     backend = "\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     pytester.makepyfile(BODY.format(decorator="@pytest.mark.anyio", extra="", salt="anyio") + backend)
-    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+    pytester.makeini(f"[pytest]\nfilterwarnings =\n    error{LEAKS}\n")
     run(f"--kv-endpoint={sim}", "-p", "no:asyncio").assert_outcomes(passed=4)
 
 

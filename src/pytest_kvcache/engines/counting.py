@@ -32,7 +32,7 @@ Versions = Annotated[str, AfterValidator(_specifier)]
 class Strict(BaseModel):
     """Whatever stands in a file and is not known here is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())  # before pydantic 2.10: model_label
 
 
 class Selector(Strict):
