@@ -14,10 +14,7 @@ from .model import Exchange, Request, ServerFacts
 from .replies.usage import Absent, Convention, UsageReading, declared, readings
 
 _STREAMED = {"stream": True}
-_WITH_USAGE = {
-    "stream": True,
-    "stream_options": {"include_usage": True},
-}  # OpenAI's own streams tell no usage otherwise
+_WITH_USAGE = {**_STREAMED, "stream_options": {"include_usage": True}}  # OpenAI's streams tell no usage otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +106,12 @@ class Calls:
         )
         if self.usage_absent is not None or not omits or all(e.cached_tokens is None for e in kept):
             return kept
-        return tuple(
-            replace(e, cached_tokens=0) if e.ok and e.cached_tokens is None and e.prompt_tokens is not None else e
-            for e in kept
-        )
+        return tuple(replace(e, cached_tokens=0) if _leaves_out_zero(e) else e for e in kept)
+
+
+def _leaves_out_zero(exchange: Exchange) -> bool:
+    told = exchange.ok and exchange.prompt_tokens is not None and not exchange.partial
+    return told and exchange.cached_tokens is None
 
 
 def _reading_without(reading: UsageReading, *numbers: str) -> UsageReading:
