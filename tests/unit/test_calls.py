@@ -1,4 +1,4 @@
-"""From a request to a call: how often its prompt is looked up, what of its usage can be believed, which zeros are meant."""
+"""From a request to a call: how often its prompt is looked up, what of its usage holds, which zeros are meant."""
 
 from __future__ import annotations
 
