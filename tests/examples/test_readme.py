@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kvcache.engines import shipped
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
@@ -107,6 +109,10 @@ def test_ini_block(pytester: pytest.Pytester) -> None:
     pytester.makeini(blocks("ini")[0])
     pytester.makepyfile("def test_a(kv_settings): assert (kv_settings.concurrency, kv_settings.timeout) == (4, 60.0)")
     pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "ignore").assert_outcomes(passed=1)
+
+
+def test_the_number_of_profiles_is_right() -> None:
+    assert f"knows how [{len(list(shipped()))} engines" in README
 
 
 def test_option_table_is_complete_and_right(pytester: pytest.Pytester) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +46,7 @@ class Catalogue:
         valid = {name: _validate(*self._inherited(name)) for name in parents_first}
         self._profiles = {name: valid[name] for name in tables}
 
-    def __iter__(self) -> Iterable[Profile]:
+    def __iter__(self) -> Iterator[Profile]:
         return iter(self._profiles.values())
 
     def get(self, name: str) -> Profile:

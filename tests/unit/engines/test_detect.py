@@ -60,6 +60,7 @@ WORKER = (
         ),
         ("vllm", ('vllm:gpu_prefix_cache_hit_rate{model_name="m"} -1', 'vllm:num_requests_running{model_name="m"} 0')),
         ("llm-d-sim", NO_ENGINE),
+        ("vllm", (*NO_ENGINE, 'vllm:external_prefix_cache_queries_total{model_name="m"} 0')),  # a proxy took labels off
         ("production-stack", ROUTER),
         ("dynamo-worker", (*WORKER, 'vllm:num_requests_running{engine="0",model_name="m"} 0')),
         ("sglang", ('sglang:num_running_reqs{tp_rank="0"} 0', 'sglang:token_usage{tp_rank="0"} 0')),
