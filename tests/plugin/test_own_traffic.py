@@ -78,6 +78,21 @@ def test_too_early(kv):
     run(f"--kv-endpoint={sim}").assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("inner", ["kv.run(workload)", "kv.measure().__enter__()"])
+def test_one_window_at_a_time(pytester: pytest.Pytester, run: Run, sim: str, inner: str) -> None:
+    pytester.makepyfile(
+        f"""
+        def test_nested(kv, kv_workload):
+            workload = kv_workload.shared_prefix(requests=1, input_len=32, hit_rate=0)
+            with kv.measure():
+                {inner}
+        """
+    )
+    result = run(f"--kv-endpoint={sim}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: * inside a measured block: one window at a time; leave the block out*"])
+
+
 def test_empty_window_is_no_rate(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.hit_rate(min=0)\ndef test_nothing(): pass\n")
     result = run(f"--kv-endpoint={sim}")

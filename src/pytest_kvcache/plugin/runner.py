@@ -74,6 +74,7 @@ class Runner:
         from ..result import Result
         from .lock import aendpoint_lock
 
+        self._state.refuse_in_block("kv.run")
         if concurrency is not None and concurrency < 1:
             raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 request in flight")
         if not 0 <= settle < float("inf"):
@@ -155,7 +156,7 @@ def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -
     from .. import experiment
     from .lock import endpoint_lock
 
-    with endpoint_lock(endpoint.base):
+    with state.block(), endpoint_lock(endpoint.base):
         observation = run_sync(experiment.observe(endpoint), "async with kv.measure()")
         try:
             yield
@@ -169,12 +170,13 @@ async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]
     from .. import experiment
     from .lock import aendpoint_lock
 
-    async with aendpoint_lock(endpoint.base):
-        observation = await experiment.observe(endpoint)
-        try:
-            yield
-        finally:
-            state.measurements.append(await observation.finish())
+    with state.block():
+        async with aendpoint_lock(endpoint.base):
+            observation = await experiment.observe(endpoint)
+            try:
+                yield
+            finally:
+                state.measurements.append(await observation.finish())
 
 
 class Sampler:

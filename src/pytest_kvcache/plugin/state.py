@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..model import Expectation, Measurement, ResetMode
@@ -29,11 +33,38 @@ class TestState:
         self.measurements: list[Measurement] = []
         self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0
+        self._in_block = False
 
     @property
     def wants_counters(self) -> bool:
         """False when the test is judged by ``usage`` alone."""
         return self.expectation is None or self.expectation.source != "usage"
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Keep the test's own measured block open.
+
+        Raises:
+            ConfigurationError: another one is.
+        """
+        self.refuse_in_block("a measured block")
+        self._in_block = True
+        try:
+            yield
+        finally:
+            self._in_block = False
+
+    def refuse_in_block(self, what: str) -> None:
+        """Make sure that no block is open: a window waits for the one before it, so this one would wait for ever.
+
+        Raises:
+            ConfigurationError: one is.
+        """
+        if self._in_block:
+            raise ConfigurationError(
+                f"{what} inside a measured block: one window at a time; leave the block out, or send its traffic"
+                " yourself"
+            )
 
     def next_nonce(self) -> str:
         """Return the nonce of the next run of this test."""
