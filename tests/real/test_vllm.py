@@ -141,10 +141,12 @@ def test_own_traffic_by_counters(kv: Runner, kv_metrics: Sampler, kv_endpoint: E
 
 
 def test_metrics_page_parses_as_the_recorded_ones(kv_endpoint: Endpoint) -> None:
-    from pytest_kvcache.engines import builtin_profiles
-    from pytest_kvcache.scrape import parse
+    from pytest_kvcache.engines import shipped
+    from pytest_kvcache.scrape.page import parse
+    from pytest_kvcache.scrape.snapshot import spellings
 
+    names = spellings(shipped().get("vllm").samples())
     with urllib.request.urlopen(f"{kv_endpoint.url}/metrics", timeout=30) as reply:
-        samples = {name for name, _ in parse(reply.read().decode(), builtin_profiles()["vllm"].samples())}
+        samples = {name for name, _ in parse(reply.read().decode(), names)[0]}
     recorded = (Path(__file__).parent.parent / "data/vllm-0.32.0/01_before.prom").read_text()
-    assert samples == {name for name, _ in parse(recorded, builtin_profiles()["vllm"].samples())}
+    assert samples == {name for name, _ in parse(recorded, names)[0]}
