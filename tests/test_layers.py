@@ -23,9 +23,20 @@ def name_of(path: Path) -> str:
 PURE = {
     *(
         f"{name}.py"
-        for name in ("errors", "judge", "rate", "diagnose", "reconcile", "spread", "latency", "histogram", "sse")
+        for name in (
+            "errors",
+            "judge",
+            "rate",
+            "diagnose",
+            "reconcile",
+            "spread",
+            "latency",
+            "histogram",
+            "lookups",
+            "sse",
+        )
     ),
-    *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay")),
+    *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree")),
     *(name_of(path) for path in FILES if path.parent.name == "model"),
     "endpoint.py",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +38,7 @@ class Calls:
     def __call__(self, request: Request) -> Call:
         """Return a request as it is sent."""
         ids = request.prompt.ids
-        if ids or request.prompt.text is not None:
+        if not request.whole:
             body = self._composed(request)
         else:
             body = {"model": self.facts.model, **request.body} if request.api != "completion" else dict(request.body)
@@ -56,18 +57,30 @@ class Calls:
             partial=self._is_partial(body),
             samples=_samples(body),
             usage=self.usage(request.api, body),
+            session=request.session,
+            turn=request.turn,
         )
 
     def _composed(self, request: Request) -> dict[str, Any]:
         prompt = request.prompt
+        given: dict[str, Any] = {"prompt": list(prompt.ids) if prompt.text is None else prompt.text}
+        if request.api == "chat":
+            given = {"messages": [{"role": "user", "content": prompt.text}]}
         return {
             "model": self.facts.model,
-            "prompt": list(prompt.ids) if prompt.text is None else prompt.text,
+            **given,
             "max_tokens": request.max_tokens,
             "temperature": 0,
             **self.profile.request,
             **request.body,
         }
+
+    def space(self, request: Request) -> tuple[Any, ...]:
+        """Return what separates the caches of requests: their model and what the engine isolates by, such as a salt."""
+        fields = ("model", *self.profile.isolation)
+        return tuple(
+            json.dumps(request.body[name], sort_keys=True) if name in request.body else None for name in fields
+        )
 
     def lookups(self, body: Mapping[str, Any]) -> int:
         """Return how often the engine looks up the prompt of a body: once, once a sample, or not at all."""

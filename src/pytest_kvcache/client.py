@@ -48,6 +48,7 @@ class Call:
         partial: the usage of its answer covers only some of its samples or prompts.
         samples: answers that are asked for to each prompt.
         usage: how to read the usage of its answer; empty: as the API's own documentation has it.
+        session / turn: place in a conversation; None outside of one.
     """
 
     api: str
@@ -59,6 +60,8 @@ class Call:
     partial: bool = False
     samples: int = 1
     usage: tuple[UsageReading, ...] = field(default=(), repr=False)
+    session: int | None = None
+    turn: int | None = None
 
 
 class Client:
@@ -168,6 +171,8 @@ class Client:
             failure=self._clean(answer.failure),
             text="".join(answer.text),
             reasoning="".join(answer.reasoning),
+            session=call.session,
+            turn=call.turn,
         )
 
     async def _read_answer(self, response: aiohttp.ClientResponse, answer: Answer) -> None:

@@ -13,17 +13,19 @@ from .calls import Calls
 from .client import Client
 from .diagnose import prefill_problem
 from .endpoint import Endpoint
-from .errors import EndpointError
-from .model import Composed, Exchange, Finding, Measurement, Phase, Prediction, Prompt, Request, ResetMode
+from .errors import EndpointError, WorkloadError
+from .lookups import by_time, load_lookups, lookups_of
+from .model import Composed, Exchange, Finding, Measurement, Phase, Prediction, Prompt, Request, ResetMode, Session
+from .model.sent import alone
 from .pressure import Sampler
-from .protocols import Tokenizer, Workload
+from .protocols import Workload
 from .reconcile import Sent, sent
 from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
 from .scrape import Snapshot
 from .simulate.replay import predict
+from .site import Site
 from .target import Target, inspect
-from .tokenizer import tokenizer_of
 from .window import Window
 
 _LOOK_AGAIN = 0.5  # seconds between two looks whether a hosted cache can be read yet
@@ -46,6 +48,8 @@ class Plan:
         settle: seconds at most to wait after prefill until its last prompt is read from the cache; 0: do not look.
         usage_prompt / usage_absent: what the user declares of the replies' usage; None: as the profile says.
         sample_interval: seconds between two looks at the gauges during the load; 0: none.
+        series: nonce of what several runs share, such as a set that is warmed once.
+        warm: what runs have warmed at this endpoint; this one adds to it.
     """
 
     nonce: str
@@ -58,6 +62,8 @@ class Plan:
     usage_prompt: Convention | None = None
     usage_absent: Absent | None = None
     sample_interval: float = 0.0
+    series: str = ""
+    warm: set[str] = field(default_factory=set)
 
 
 async def run(
@@ -79,11 +85,12 @@ async def run(
     """
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
-        tokenizer = None if workload.verbatim else await tokenizer_of(client, target, plan.tokenizer)
-        composed = workload.compose(target.facts, tokenizer, plan.nonce, as_ids=target.profile.prompt_ids)
-        prediction = None if workload.verbatim else predict(composed, target.facts.block_size)
         calls = Calls(target.profile, target.facts, plan.stream, plan.usage_prompt, plan.usage_absent)
-        return await _Run(client, target, plan, composed, prediction, calls, progress, keep).measure(tokenizer)
+        if plan.reset != "never":
+            plan.warm.clear()
+        site = Site(client, target, calls, plan.nonce, plan.series, plan.warm, plan.tokenizer)
+        composed = await workload.bind(site)
+        return await _Run(site, plan, composed, progress, keep).measure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,37 +144,41 @@ async def observe(endpoint: Endpoint) -> Observation:
 
 @dataclass(slots=True)
 class _Run:
-    client: Client
-    target: Target
+    site: Site
     plan: Plan
     composed: Composed
-    prediction: Prediction | None
-    calls: Calls
     progress: Progress | None
     keep: Keep | None
-    probed: list[Exchange] = field(default_factory=list)
     prefilled: tuple[Exchange, ...] = ()
 
-    async def measure(self, tokenizer: Tokenizer | None) -> Measurement:
-        make_probe = partial(_probe_prompt, self.target, tokenizer, self.plan.nonce)
-        state = await reset(self.client, self.target, self.plan.reset, make_probe, self._probe)
-        done: dict[int, Exchange] = {}
+    @property
+    def client(self) -> Client:
+        return self.site.client
+
+    @property
+    def target(self) -> Target:
+        return self.site.target
+
+    async def measure(self) -> Measurement:
+        make_probe = partial(_probe_prompt, self.site)
+        state = await reset(self.client, self.target, self.plan.reset, make_probe, self.site.ask)
+        done: dict[load.Place, Exchange] = {}
         window = Window(self.client, self.target, findings=list(self.target.findings))
         sampler = Sampler(self.client, self.target.readers, self.plan.sample_interval)
         result = Measurement(
             title=self.composed.title,
             facts=self.target.facts,
             engines={},
-            prediction=self.prediction,
             prefix_len=self.composed.prefix_len,
+            notes=tuple(self.composed.notes),
             cache_state=state,
         )
         try:
-            problem = await self._prefill() or await window.open(self._looked_up([*self.probed, *self.prefilled]))
+            problem = await self._prefill() or await window.open(self._looked_up([*self.site.asked, *self.prefilled]))
             if problem is not None:  # the load would take its time and prove nothing
-                return replace(result, prefill=self.prefilled, findings=(*window.findings, problem))
+                return self._concluded(replace(result, prefill=self.prefilled, findings=(*window.findings, problem)))
             async with sampler:
-                await self._drive(self.composed.load(), "load", len(self.composed), done)
+                await self._drive(self.composed.sessions(), "load", len(self.composed), done)
             await window.close(self._looked_up(done.values()), sampler=sampler)
         except asyncio.CancelledError:
             if self.keep is not None:
@@ -175,16 +186,18 @@ class _Run:
                 stopped = Finding("KV116", f"interrupted after {len(done)} of {total} requests; nothing was judged")
                 self.keep(self._result(result, window, done, stopped))
             raise
-        return self._result(result, window, done)
+        return self._concluded(self._result(result, window, done))
 
     async def _prefill(self) -> Finding | None:
         requests = list(self.composed.prefill())
-        done: dict[int, Exchange] = {}
-        await self._drive(iter(requests), "prefill", len(requests), done)
-        self.prefilled = self.calls.with_zeros(load.in_order(done))
+        done: dict[load.Place, Exchange] = {}
+        await self._drive(alone(iter(requests)), "prefill", len(requests), done)
+        self.prefilled = self.site.calls.with_zeros(load.in_order(done))
         problem = prefill_problem(self.prefilled)
         if problem is None and requests and self.plan.settle:
             await self._until_readable(requests[-1])
+        if problem is None and self.composed.warms is not None:
+            self.plan.warm.add(self.composed.warms)
         return problem
 
     async def _until_readable(self, request: Request) -> None:
@@ -192,23 +205,23 @@ class _Run:
         deadline = time.monotonic() + self.plan.settle
         while (left := deadline - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _LOOK_AGAIN))
-            if (await self._probe(request)).cached_tokens:
+            if (await self.site.ask(request)).cached_tokens:
                 return
 
-    async def _drive(self, requests: Iterator[Request], phase: Phase, total: int, into: dict[int, Exchange]) -> None:
+    async def _drive(
+        self, sessions: Iterator[Session], phase: Phase, total: int, into: dict[load.Place, Exchange]
+    ) -> None:
         report = self.progress
         await load.closed_loop(
-            map(self.calls, requests),
-            self.client.send,
+            sessions,
+            self._send,
             concurrency=max(1, min(self.plan.concurrency, total)),
             into=into,
             progress=None if report is None else lambda count: report(phase, count, total),
         )
 
-    async def _probe(self, request: Request) -> Exchange:
-        exchange = await self.client.send(self.calls(request))
-        self.probed.append(exchange)
-        return exchange
+    async def _send(self, request: Request) -> Exchange:
+        return await self.client.send(self.site.calls(request))
 
     def _looked_up(self, exchanges: Iterable[Exchange]) -> Sent:
         """Return the query tokens that the counters must show for these requests."""
@@ -220,12 +233,32 @@ class _Run:
         self,
         result: Measurement,
         window: Window,
-        done: dict[int, Exchange],
+        done: dict[load.Place, Exchange],
         *more: Finding,
     ) -> Measurement:
-        exchanges = self.calls.with_zeros(load.in_order(done))
+        exchanges = self.site.calls.with_zeros(load.in_order(done))
         measured = replace(result, exchanges=exchanges, prefill=self.prefilled, findings=more)
         return _with_window(measured, window)
+
+    def _concluded(self, measured: Measurement) -> Measurement:
+        """Add what follows from the prompts: what should have been reused."""
+        return replace(measured, prediction=self._prediction(measured))
+
+    def _prediction(self, measured: Measurement) -> Prediction | None:
+        facts, space, composed = self.target.facts, self.site.calls.space, self.composed
+        lookups = load_lookups(composed, measured.exchanges, space)
+        if lookups is None:
+            return None
+        order: list[int] | None = None  # composed prompts are sent in their own order
+        if composed.load() is None:
+            told, order = list(lookups), by_time(measured.exchanges)
+            lookups = [told[at] for at in order]
+        prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)
+        found = predict(lookups, facts.grain, prefill=prefill, warmed=warmed, exact=facts.grain_known)
+        if order is None:
+            return found
+        hits = dict(zip(order, found.per_request, strict=True))
+        return replace(found, per_request=tuple(hits[at] for at in range(len(order))))
 
 
 def _with_window(measured: Measurement, window: Window) -> Measurement:
@@ -242,14 +275,16 @@ def _with_window(measured: Measurement, window: Window) -> Measurement:
     )
 
 
-def _probe_prompt(target: Target, tokenizer: Tokenizer | None, nonce: str) -> Request:
+async def _probe_prompt(site: Site) -> Request:
     from .workloads.shapes import SharedPrefix
 
-    block = target.facts.block_size or target.facts.block_usual or 16
+    block = site.facts.block_size or site.facts.block_usual or 16
     length = 3 * block + max(1, block // 2)  # not at a block's edge, where tiers differ in what they keep
-    if tokenizer is None:
-        text = " ".join(f"{nonce} reset {number}" for number in range(length))
+    try:
+        tokenizer = await site.tokenizer()
+    except WorkloadError:
+        text = " ".join(f"{site.nonce} reset {number}" for number in range(length))
         return Request(Prompt((), text), 1, "prefill")
     shape = SharedPrefix(requests=1, input_len=length, prefix_len=0, output_len=1, align=None)
-    composed = shape.compose(target.facts, tokenizer, f"{nonce}:reset", as_ids=target.profile.prompt_ids)
+    composed = shape.compose(site.facts, tokenizer, f"{site.nonce}:reset", as_ids=site.as_ids)
     return next(composed.load())

@@ -26,7 +26,9 @@ _PAUSE = 0.2
 Send = Callable[[Request], Awaitable[Exchange]]
 
 
-async def reset(client: Client, target: Target, mode: ResetMode, make_probe: Callable[[], Request], send: Send) -> str:
+async def reset(
+    client: Client, target: Target, mode: ResetMode, make_probe: Callable[[], Awaitable[Request]], send: Send
+) -> str:
     """Reset the cache as asked and return what is known of its state, one line for every result.
 
     Args:
@@ -47,11 +49,11 @@ async def reset(client: Client, target: Target, mode: ResetMode, make_probe: Cal
     return state
 
 
-async def _reset(client: Client, target: Target, make_probe: Callable[[], Request], send: Send) -> str:
+async def _reset(client: Client, target: Target, make_probe: Callable[[], Awaitable[Request]], send: Send) -> str:
     rule = target.profile.reset
     if rule is None:
         return f"reset: unavailable ({target.profile.title} has no route for it)"
-    probe = make_probe()
+    probe = await make_probe()
     warmed = await send(probe)
     refusal = await _empty(client, rule)
     if refusal is not None:

@@ -23,6 +23,7 @@ from .scrape import Snapshot
 USAGE = "usage"
 _CONFIRMED = frozenset("SR")
 _BLOCK = re.compile(r"[1-9][0-9]{0,8}")
+_TOKENS = re.compile(r"[1-9][0-9]{0,14}")
 _RESOURCE = "models/"  # Gemini lists its models under their resource names and takes them without
 
 
@@ -85,6 +86,7 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
         variant=main.variant.id if main.variant else None,
         version=main.version,
         block_size=main.block_size,
+        capacity=_capacity(main.profile, page, main.block_size),
         caching=_caching(main.profile, page),
         unit=main.variant.unit if main.variant else "tokens",
         counted=main.variant.counted if main.variant else "",
@@ -119,6 +121,9 @@ def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
         whole_prompt_hits=profile.full_hit.cap == "L",
         probe_tokens=profile.lookups.probe_tokens,
         block_usual=profile.block_usual,
+        step=profile.step,
+        minimum=profile.minimum,
+        isolation=profile.isolation,
     )
 
 
@@ -292,6 +297,13 @@ async def _told(client: Client, route: str, field: str) -> Any:
     for part in field.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     return found
+
+
+def _capacity(profile: Profile, page: Snapshot, block: int | None) -> int | None:
+    source = profile.capacity
+    told = page.label(source.sample, source.label) if source and source.sample and source.label else []
+    sizes = [int(value) for value in told if _TOKENS.fullmatch(value)]
+    return min(sizes) - profile.reserved_blocks * (block or 0) if sizes else None
 
 
 def _caching(profile: Profile, page: Snapshot) -> bool | None:

@@ -131,7 +131,7 @@ def test_paths_are_of_known_forms_and_begin_at_the_base(paths: dict[str, str]) -
 
 def call(profile: str, api: str, body: Mapping[str, Any], stream: bool = True) -> tuple[str, Mapping[str, Any]]:
     calls = Calls(shipped().get(profile), ServerFacts(engine=profile, model="m"), stream)
-    made = calls(Request(Prompt(()), 0, "load", api=api, body=body))
+    made = calls(Request(Prompt(()), 0, "load", api=api, body=body, whole=True))
     return made.model, made.body
 
 
@@ -404,7 +404,7 @@ async def test_lists_of_sglang(body: dict[str, Any], told: Any, numbers_: tuple[
         endpoint = Endpoint(base, engine="own", profiles=(own,))
         async with Client(endpoint) as client:
             target = await inspect(client)
-            request = Request(Prompt(()), 0, "load", api="generate", body=body)
+            request = Request(Prompt(()), 0, "load", api="generate", body=body, whole=True)
             exchange = await client.send(Calls(target.profile, target.facts)(request))
     assert exchange.failure is None
     told_ = (exchange.prompt_tokens, exchange.cached_tokens, exchange.written_tokens, exchange.completion_tokens)

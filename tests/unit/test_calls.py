@@ -16,7 +16,7 @@ def calls(engine: str, version: str | None = None, **more: Any) -> Calls:
 
 
 def own(body: dict[str, Any], api: str = "completions") -> Request:
-    return Request(Prompt(()), 0, "load", api=api, body=body)
+    return Request(Prompt(()), 0, "load", api=api, body=body, whole=True)
 
 
 @pytest.mark.parametrize(

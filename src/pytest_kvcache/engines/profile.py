@@ -23,6 +23,7 @@ from .rules import (
     Gauges,
     Latencies,
     Lookups,
+    Rendering,
     Reset,
     Unmeasurable,
     UsageRule,
@@ -46,6 +47,8 @@ class Profile(Strict):
         prompt_ids: ``/v1/completions`` takes token ids.
         tokenize: route that tokenises a text beside ``/v1``; None without. It takes the text as ``tokenize_field`` and
             ``tokenize_request`` beside it, and answers with ``tokens``.
+        rendering: how the tokens of a chat request are had; None: they are not.
+        token_ids: fields of a request that make its answer tell the ids of prompt and output.
         request: fields added to every generation request of the built workloads, such as ``ignore_eos``.
         auth: header that carries the API key; ``Authorization`` has it as a bearer token.
         auth_for: by API, where it is another header.
@@ -61,6 +64,7 @@ class Profile(Strict):
         json_page: samples made of the last entry of a JSON list, by dotted path; the list is drained by reading.
         version_route / version_field: route beside ``/v1`` whose JSON tells the version.
         block_size: tried in order; ``block_fixed``: it is always so; ``block_usual``: only a hint for messages.
+        capacity: tokens that each engine's cache holds; ``reserved_blocks`` of them never hold any.
         usage_flag / caching_flag / metrics_flag: what the operator must set for ``cached_tokens`` to be reported, for
             the cache to work, for the counters to be there.
         isolation: request fields that separate caches.
@@ -78,6 +82,8 @@ class Profile(Strict):
     tokenize_field: str = "prompt"
     tokenize_request: dict[str, Any] = Field(default_factory=dict)
     tokenizer: str | None = None
+    rendering: Rendering | None = None
+    token_ids: dict[str, Any] = Field(default_factory=dict)
     request: dict[str, Any] = Field(default_factory=dict)
     auth: str = "Authorization"
     auth_for: dict[Api, str] = Field(default_factory=dict)
@@ -102,6 +108,8 @@ class Profile(Strict):
     block_size: Annotated[tuple[FactSource, ...], BeforeValidator(several)] = ()
     block_fixed: int | None = None
     block_usual: int | None = None
+    capacity: FactSource | None = None
+    reserved_blocks: int = 0
     caching: FactSource | None = None
     full_hit: FullHit = FullHit()
     reset: Reset | None = None
@@ -127,7 +135,7 @@ class Profile(Strict):
             *self.births(),
             *(n for u in self.unmeasurable for n in u.present),
         }
-        names |= {fact.sample for fact in (*self.block_size, self.caching) if fact and fact.sample}
+        names |= {fact.sample for fact in (*self.block_size, self.capacity, self.caching) if fact and fact.sample}
         names |= {family + kind for family in self.latency.families().values() for kind in HISTOGRAM}
         return frozenset(names)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from .counting import Grade, Selectors, Strict, Versions, several
 
@@ -81,6 +81,21 @@ class FactSource(Strict):
     route: str | None = None
     field: str | None = None
     off: str = "False"
+
+
+class Rendering(Strict):
+    """How the server tells the tokens of a chat request; the profile's route to tokenise does the counting.
+
+    Attributes:
+        fields: of the request body that are handed over.
+        template: route that makes text of them, told as ``template_field``; None: the route to tokenise takes them.
+        request: further fields for the route to tokenise when it is given that text.
+    """
+
+    fields: tuple[str, ...] = ("messages", "tools")
+    template: str | None = None
+    template_field: str = "prompt"
+    request: dict[str, Any] = Field(default_factory=dict)
 
 
 class FullHit(Strict):

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from .asked import Expectation, ResetMode, Scope, Source, Tier, Weight
 from .concluded import Status, Verdict
-from .exchange import Exchange, Failure
+from .divergence import Divergence
+from .exchange import Exchange, Failure, Phase
+from .grain import Grain
+from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
-from .sent import Composed, Phase, Prompt, Request
+from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
 
 __all__ = [
+    "Cause",
     "Composed",
+    "Divergence",
     "Exchange",
     "Expectation",
     "Failure",
     "Finding",
+    "Grain",
+    "Lookup",
+    "Loss",
     "Measurement",
     "Phase",
     "Prediction",
@@ -28,11 +36,13 @@ __all__ = [
     "ResetMode",
     "Scope",
     "ServerFacts",
+    "Session",
     "Severity",
     "Source",
     "Status",
     "Tier",
     "Tokens",
     "Verdict",
+    "Waterfall",
     "Weight",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from .sent import Phase
+Phase = Literal["prefill", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Exchange:
 
     Attributes:
         queued: handed to the client.
+        scheduled: when an open loop meant to send it; latencies count from here, so that a client or server that falls
+            behind is not forgiven. None: it was sent when its turn came.
         sent: the body was handed to the socket; None when it never was. Time to first token counts from here, so the
             client's own queue is never billed to the server.
         first_content: the first chunk that carries generated text, reasoning or a tool call.
@@ -45,11 +49,16 @@ class Exchange:
         failure: None when the answer is whole.
         text: what was generated (content only).
         reasoning: what was generated as reasoning.
+        tool_calls: calls of tools in OpenAI's form, as an agent appends them to its history.
+        prompt_ids / output_ids: token ids as the server tells them; None when it was not asked or does not.
+        session / turn: place in a conversation; None outside of one.
+        earlier: failed attempts at this same request, oldest first: a retry finds what they computed.
     """
 
     phase: Phase
     queued: float
     end: float
+    scheduled: float | None = None
     sent: float | None = None
     first_content: float | None = None
     chunks: tuple[float, ...] = ()
@@ -65,6 +74,17 @@ class Exchange:
     failure: Failure | None = None
     text: str = field(default="", repr=False)
     reasoning: str = field(default="", repr=False)
+    tool_calls: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    prompt_ids: Sequence[int] | None = field(default=None, repr=False)
+    output_ids: Sequence[int] | None = field(default=None, repr=False)
+    session: int | None = None
+    turn: int | None = None
+    earlier: tuple[Exchange, ...] = field(default=(), repr=False)
+
+    @property
+    def began(self) -> float | None:
+        """What latencies count from: the scheduled time, else the moment at which the body was sent."""
+        return self.sent if self.scheduled is None or self.sent is None else self.scheduled
 
     @property
     def ok(self) -> bool:
@@ -73,12 +93,12 @@ class Exchange:
 
     @property
     def ttft(self) -> float | None:
-        """Time to first token: body handed to the socket until the first chunk with content, in seconds."""
-        if self.first_content is None or self.sent is None:
-            return None
-        return self.first_content - self.sent
+        """Time to first token: body handed to the socket (or due) until the first chunk with content, in seconds."""
+        began = self.began
+        return None if self.first_content is None or began is None else self.first_content - began
 
     @property
     def e2e(self) -> float | None:
-        """End-to-end latency: body handed to the socket until the answer was whole, in seconds."""
-        return None if self.sent is None or self.failure is not None else self.end - self.sent
+        """End-to-end latency: body handed to the socket (or due) until the answer was whole, in seconds."""
+        began = self.began
+        return None if began is None or self.failure is not None else self.end - began

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..histogram import Histogram
+from .divergence import Divergence
 from .exchange import Exchange
+from .loss import Waterfall
 from .server import ServerFacts
 
 
@@ -93,6 +95,7 @@ class Prediction:
         block_size: tokens per block used for the prediction.
         exact: False when the server does not tell its block size: then the numbers are those of a cache that shares
             token by token, an upper bound.
+        slack: hit tokens that may come on top, because what was generated is not known token by token.
         prefill_hit_tokens: of the requests that warm the cache; more than this means it was warm already.
     """
 
@@ -101,6 +104,7 @@ class Prediction:
     per_request: tuple[int, ...]
     block_size: int
     exact: bool = True
+    slack: int = 0
     prefill_hit_tokens: int = 0
 
     @property
@@ -150,8 +154,11 @@ class Measurement:
         exchanges: every measured request, failed ones included, in workload order.
         prefill: the requests that warmed the cache.
         own_traffic: True when all traffic in the window was sent by this package, so that tokens can be reconciled.
-        prediction: None for traffic of the user's own.
+        prediction: None when the prompts are not known token by token.
         prefix_len: tokens that a request shares by construction; None for traffic of the user's own.
+        waterfall: where reuse was lost; None when that is not known.
+        divergence: where requests that should share a prefix part; None when none do, or that is not known.
+        notes: what a reader should know of the workload: rounding, the highest rate in reach.
         findings: what already went wrong while measuring.
         cache_state: how cold the cache was known to be at the start, one line.
         started / ended: the ends of the window.
@@ -169,6 +176,9 @@ class Measurement:
     own_traffic: bool = True
     prediction: Prediction | None = None
     prefix_len: int | None = None
+    waterfall: Waterfall | None = None
+    divergence: Divergence | None = None
+    notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     cache_state: str = ""
     started: float = 0.0

@@ -1,12 +1,15 @@
-"""What is sent: prompts, requests, and a workload made concrete."""
+"""What is sent: prompts, requests, sessions, and a workload made concrete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-Phase = Literal["prefill", "load"]
+from .exchange import Exchange, Phase
+
+Session = Generator["Request", Exchange, None]
+"""Requests one after the other: each is yielded, and its exchange is sent back in before the next one is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,8 @@ class Prompt:
     """One prompt as the token ids the server must see.
 
     Attributes:
-        ids: every token id the server counts, special tokens that its tokenizer adds included.
+        ids: every token id the server counts, special tokens that its tokenizer or template adds included; empty: not
+            known before it is sent.
         text: what to send instead of ids; its encoding is exactly ``ids``. None: the ids themselves are sent.
     """
 
@@ -31,8 +35,12 @@ class Request:
         max_tokens: generated tokens; the server is told to ignore its end-of-sequence token.
         phase: ``prefill`` warms the cache before the window, ``load`` is measured.
         group: number of the shared prefix, None when the prompt shares nothing.
-        api: form of the request, a key of :data:`pytest_kvcache.apis.PATHS`.
-        body: fields of the request body beside the prompt and ``max_tokens``; with an empty ``prompt``, all of it.
+        api: form of the request, a key of :data:`pytest_kvcache.apis.PATHS`. The text of a ``chat`` prompt is the
+            content of its one user message.
+        body: fields of the request body beside the prompt and ``max_tokens``.
+        whole: the body is all that is sent; ``prompt`` only says what the server will count.
+        session / turn: place in a conversation, from 0; None outside of one.
+        pause: seconds to wait between the session's previous answer and this request.
     """
 
     prompt: Prompt
@@ -41,6 +49,29 @@ class Request:
     group: int | None = None
     api: str = "completions"
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    whole: bool = False
+    session: int | None = None
+    turn: int | None = None
+    pause: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One prompt as a cache sees it: what is looked up, and what is there afterwards.
+
+    Attributes:
+        ids: prompt tokens.
+        output: generated tokens; the KV of the last one is never computed.
+        untold: generated tokens whose ids are not known, instead of ``output``.
+        space: look-ups of different spaces never share anything: another model, adapter or salt.
+        session: of which conversation, None outside of one.
+    """
+
+    ids: Sequence[int]
+    output: Sequence[int] = ()
+    untold: int = 0
+    space: Hashable = None
+    session: int | None = None
 
 
 class Composed(Protocol):
@@ -51,14 +82,37 @@ class Composed(Protocol):
         """One line for reports, without any prompt text."""
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the result should know: rounding, the highest rate in reach, the interval of a length."""
+
+    @property
     def prefix_len(self) -> int:
-        """Tokens that a measured request shares with earlier ones by construction, 0 for none."""
+        """Tokens that a measured request shares with earlier ones by construction, 0 for none or for several."""
+
+    @property
+    def warms(self) -> str | None:
+        """What is cached once the prefill is done, for runs that find it there; None: nothing that others use."""
+
+    def warmed(self) -> Iterator[Request]:
+        """Return requests that an earlier run sent and that are cached already; they are not sent again."""
 
     def prefill(self) -> Iterator[Request]:
         """Return the requests that warm the cache, in order."""
 
-    def load(self) -> Iterator[Request]:
-        """Return the measured requests, in order."""
+    def load(self) -> Iterator[Request] | None:
+        """Return the measured requests, in order; None when they depend on the answers."""
+
+    def sessions(self) -> Iterator[Session]:
+        """Return the measured traffic: requests of one session follow one another, sessions may overlap."""
 
     def __len__(self) -> int:
-        """Return the number of measured requests."""
+        """Return the number of measured requests, the most there can be where that depends on the answers."""
+
+
+def alone(requests: Iterator[Request]) -> Iterator[Session]:
+    """Return each request as a session of its own."""
+    return (_one(request) for request in requests)
+
+
+def _one(request: Request) -> Session:
+    yield request

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .grain import Grain
+
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
@@ -28,6 +30,10 @@ class ServerFacts:
         whole_prompt_hits: True where a prompt may be cached to its last token; elsewhere at least one is computed.
         probe_tokens: tokens that the engine sends to itself and counts, at most so many a second.
         block_usual: block size that such engines have unless told otherwise; for hints, never for arithmetic.
+        step / minimum: granularity and shortest prefix of a cache that does not tell its blocks, from the provider's
+            documentation or from a probe; None when not known.
+        capacity: tokens that the cache of each engine holds; None when it does not tell.
+        isolation: request fields that separate caches.
     """
 
     engine: str
@@ -47,3 +53,17 @@ class ServerFacts:
     whole_prompt_hits: bool = False
     probe_tokens: int = 0
     block_usual: int | None = None
+    step: int | None = None
+    minimum: int | None = None
+    capacity: int | None = None
+    isolation: tuple[str, ...] = ()
+
+    @property
+    def grain(self) -> Grain:
+        """How the cache gives credit; token by token, an upper bound, when that is not known."""
+        return Grain(self.block_size or self.step or 1, self.minimum or 0, self.whole_prompt_hits)
+
+    @property
+    def grain_known(self) -> bool:
+        """False when the server tells no block size and nothing is known in its place."""
+        return self.block_size is not None or self.step is not None

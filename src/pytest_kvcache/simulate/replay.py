@@ -1,46 +1,79 @@
-"""Workload to prediction: what an unlimited cache reuses, request by request."""
+"""Look-ups to prediction: what an unlimited cache reuses, request by request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Hashable, Iterable
 
-from ..model import Composed, Prediction, Request
-from .blocks import block_keys, reusable_tokens
+from ..model import Grain, Lookup, Prediction
+from .tree import PrefixTree, common_prefix
 
 
-def predict(workload: Composed, block_size: int | None) -> Prediction:
-    """Replay ``workload`` through an unlimited cache, prefill first, every request after the one before it.
+def predict(
+    load: Iterable[Lookup], grain: Grain, *, prefill: Iterable[Lookup] = (), warmed: Iterable[Lookup] = (), exact: bool
+) -> Prediction:
+    """Replay look-ups through an unlimited cache, every request after the one before it.
 
     Order among the measured requests matters only where they share more than was warmed; a real engine admits them in
     nearly that order and lets concurrent identical prompts hit the first one's blocks (vLLM 0.32, 27 bursts).
 
     Args:
-        workload: composed for the server.
-        block_size: tokens per block; None when unknown: blocks of one token give an upper bound, and the prediction
-            says that it is not exact.
+        load: measured, in order.
+        grain: how the cache gives credit.
+        prefill: sent before, not measured.
+        warmed: cached before that.
+        exact: False when the grain is only a bound.
     """
-    size = block_size or 1
-    cache: set[int] = set()
-    prefill_hit = sum(hit for _, hit in _hits(workload.prefill(), cache, size))
+    cache = UnlimitedCache(grain)
+    for lookup in warmed:
+        cache.look_up(lookup)
+    prefill_hit = sum(cache.look_up(lookup) for lookup in prefill)
     per_request: list[int] = []
     query = 0
-    for request, hit in _hits(workload.load(), cache, size):
-        per_request.append(hit)
-        query += len(request.prompt.ids)
+    for lookup in load:
+        per_request.append(cache.look_up(lookup))
+        query += len(lookup.ids)
     return Prediction(
         hit_tokens=sum(per_request),
         query_tokens=query,
         per_request=tuple(per_request),
-        block_size=size,
-        exact=block_size is not None,
+        block_size=grain.block,
+        exact=exact,
+        slack=cache.slack,
         prefill_hit_tokens=prefill_hit,
     )
 
 
-def _hits(requests: Iterator[Request], cache: set[int], size: int) -> Iterator[tuple[Request, int]]:
-    for request in requests:
-        keys = block_keys(request.prompt.ids, size)
-        matched = sum(1 for _ in takewhile(cache.__contains__, keys))  # an unlimited cache is the set of all keys
-        yield request, reusable_tokens(matched * size, len(request.prompt.ids), size)
-        cache.update(keys)
+class UnlimitedCache:
+    """Remembers every prefix of every prompt, and what was generated after it.
+
+    Attributes:
+        slack: hit tokens that may have come on top, because what was generated is not known token by token.
+    """
+
+    def __init__(self, grain: Grain) -> None:
+        self.grain = grain
+        self.slack = 0
+        self._trees: dict[Hashable, PrefixTree] = {}
+        self._untold: dict[int, Lookup] = {}  # the last look-up of each session whose output is not known
+
+    def look_up(self, lookup: Lookup) -> int:
+        """Return the hit tokens of a prompt, and remember it with its output."""
+        tree = self._trees.setdefault(lookup.space, PrefixTree())
+        shared = tree.insert(lookup.ids)
+        hit = self.grain.credit(shared, len(lookup.ids))
+        self.slack += self._more(lookup, hit)
+        if len(lookup.output) > 1:  # the KV of the last generated token is never computed
+            tree.insert([*lookup.ids, *lookup.output[:-1]])
+        return hit
+
+    def _more(self, lookup: Lookup, hit: int) -> int:
+        """Return what more may hit if the previous answer's tokens stand in this prompt as they were generated."""
+        if lookup.session is None:
+            return 0
+        before = self._untold.pop(lookup.session, None)
+        if lookup.untold:
+            self._untold[lookup.session] = lookup
+        if before is None or common_prefix(before.ids, lookup.ids) < len(before.ids):
+            return 0
+        most = len(before.ids) + max(0, before.untold - 1)
+        return max(0, self.grain.credit(most, len(lookup.ids)) - hit)

@@ -9,7 +9,9 @@ from typing import Any
 
 from ..apis import PATHS
 from ..errors import WorkloadError
-from ..model import Phase, Prompt, Request
+from ..model import Phase, Prompt, Request, Session
+from ..model.sent import alone
+from ..protocols import Site
 
 _UNKNOWN = Prompt(())
 
@@ -42,11 +44,6 @@ class Bodies:
                 raise WorkloadError(f"requests: body {number} is no JSON object: {error}") from None
 
     @property
-    def verbatim(self) -> bool:
-        """True: nothing is composed, so no tokenizer is needed and no reuse is predicted."""
-        return True
-
-    @property
     def title(self) -> str:
         """One line for reports."""
         return f"{len(self)} requests of your own ({self.api})"
@@ -56,9 +53,23 @@ class Bodies:
         """What these requests share is not known."""
         return 0
 
-    def compose(self, *_: object, **__: object) -> Bodies:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def warms(self) -> None:
+        """Nothing that other runs use."""
+        return None
+
+    async def bind(self, _: Site) -> Bodies:
         """Return the workload itself; see :class:`~pytest_kvcache.protocols.Workload`."""
         return self
+
+    def warmed(self) -> Iterator[Request]:
+        """Return nothing: no earlier run has sent any of it."""
+        return iter(())
 
     def prefill(self) -> Iterator[Request]:
         """Return the requests before the window."""
@@ -68,9 +79,13 @@ class Bodies:
         """Return the measured requests."""
         return self._requests(self.bodies[self.warm :], "load")
 
+    def sessions(self) -> Iterator[Session]:
+        """Return each measured request by itself."""
+        return alone(self.load())
+
     def __len__(self) -> int:
         return len(self.bodies) - self.warm
 
     def _requests(self, bodies: tuple[Mapping[str, Any], ...], phase: Phase) -> Iterator[Request]:
         for body in bodies:
-            yield Request(_UNKNOWN, 0, phase, api=self.api, body=body)
+            yield Request(_UNKNOWN, 0, phase, api=self.api, body=body, whole=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ..errors import WorkloadError
-from ..model import Phase, Prompt, Request, ServerFacts
-from ..protocols import Tokenizer
+from ..model import Phase, Prompt, Request, ServerFacts, Session
+from ..model.sent import alone
+from ..protocols import Site, Tokenizer
 from .vocabulary import Vocabulary
 
 Align = Literal["block"]
@@ -66,15 +67,22 @@ class SharedPrefix:
         self._require("send", self.send in ("auto", "ids", "text"), '"auto", "ids" or "text"')
         self._require("tol", _is_ratio(self.tol), "a distance between 0 and 1")
 
-    @property
-    def verbatim(self) -> bool:
-        """False: the prompts are composed token by token."""
-        return False
-
-    def compose(self, facts: ServerFacts, tokenizer: Tokenizer | None, nonce: str, *, as_ids: bool) -> ComposedPrefix:
+    async def bind(self, site: Site) -> ComposedPrefix:
         """Bind the description to a server; see :class:`~pytest_kvcache.protocols.Workload`."""
-        if tokenizer is None:
-            raise WorkloadError("shared_prefix: needs the server's tokenizer; name it with --kv-tokenizer")
+        return self.compose(site.facts, await site.tokenizer(), site.nonce, as_ids=site.as_ids)
+
+    def compose(self, facts: ServerFacts, tokenizer: Tokenizer, nonce: str, *, as_ids: bool) -> ComposedPrefix:
+        """Return the prompts for a server of these facts and this tokenizer.
+
+        Args:
+            facts: block size and context length.
+            tokenizer: the server's.
+            nonce: put at the head of every distinct prompt.
+            as_ids: send token ids when the description leaves the choice.
+
+        Raises:
+            WorkloadError: the lengths or the rate cannot be had.
+        """
         total = self.input_len + self.output_len
         if facts.max_model_len is not None and total > facts.max_model_len:
             raise WorkloadError(
@@ -176,6 +184,24 @@ class ComposedPrefix:
             f"shared_prefix: {shape.requests:,} x {shape.input_len:,} tokens, {shared}, {shape.output_len} out,"
             f" as {'ids' if self.as_ids else 'text'}"
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result should know."""
+        return ()
+
+    @property
+    def warms(self) -> str | None:
+        """Nothing that other runs use."""
+        return None
+
+    def warmed(self) -> Iterator[Request]:
+        """Return nothing: no earlier run has sent any of it."""
+        return iter(())
+
+    def sessions(self) -> Iterator[Session]:
+        """Return each measured request by itself."""
+        return alone(self.load())
 
     def prefill(self) -> Iterator[Request]:
         """Return one request for each prefix: the prefix and a few tokens of its own."""

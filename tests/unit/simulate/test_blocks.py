@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pytest_kvcache.model import Prompt, Request
 from pytest_kvcache.simulate.blocks import block_keys, reusable_tokens
 from pytest_kvcache.simulate.policies import PrefixCache
-from pytest_kvcache.simulate.replay import predict
+
+from ..forecast import forecast
 
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=30)
 
@@ -53,7 +54,7 @@ def test_prediction_equals_the_oracle(warm: list[list[int]], prompts: list[list[
     for ids in prompts:
         expected.append(oracle(seen, ids, block))
         seen.append(ids)
-    prediction = predict(Listed(warm, prompts), block)
+    prediction = forecast(Listed(warm, prompts), block)
     assert prediction.per_request == tuple(expected)
     assert prediction.hit_tokens == sum(expected)
     assert prediction.query_tokens == sum(map(len, prompts))

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kvcache.model import Request, ServerFacts
-from pytest_kvcache.simulate.replay import predict
 from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.shapes import ComposedPrefix
 
+from ..forecast import forecast
 from ..tokenizers_zoo import ZOO, builtin, toy
 
 TOKENIZERS = {**ZOO, "toy": toy}
@@ -56,7 +56,7 @@ def test_prediction_is_what_brute_force_finds(
     composed = compose(shape, block, tokenizer)
     warm, load = list(composed.prefill()), list(composed.load())
     expected = brute_force([*warm, *load], block)
-    prediction = predict(composed, block)
+    prediction = forecast(composed, block)
     assert prediction.prefill_hit_tokens == sum(expected[: len(warm)])
     assert list(prediction.per_request) == expected[len(warm) :]
     assert {len(r.prompt.ids) for r in load} == {length}
@@ -71,7 +71,7 @@ def test_more_requests_than_pieces_share_one_token_more_and_the_prediction_knows
     shared = [next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y) for a, b in itertools.pairwise(ids)]
     assert (min(shared), max(shared)) == (16, 17)  # neighbours in order share the most, so no pair shares more
     expected = brute_force([*composed.prefill(), *composed.load()], 1)
-    assert list(predict(composed, 1).per_request) == expected[1:]
+    assert list(forecast(composed, 1).per_request) == expected[1:]
 
 
 def test_1000_prompts_of_7_tokens_with_a_tokenizer_of_two_pieces() -> None:
@@ -121,7 +121,7 @@ def test_fewer_requests_than_prefixes_warm_only_what_is_used() -> None:
 
 
 def test_cold_twenty_by_hand() -> None:
-    prediction = predict(compose(SharedPrefix(20, 500, prefix_len=240, output_len=1, prefill=False)), 16)
+    prediction = forecast(compose(SharedPrefix(20, 500, prefix_len=240, output_len=1, prefill=False)), 16)
     assert prediction.hit_rate == 0.456  # 19 x 240 of 20 x 500
     assert prediction.per_request == (0, *(240,) * 19)
 

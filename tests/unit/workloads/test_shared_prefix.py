@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import Request, ServerFacts
-from pytest_kvcache.simulate.replay import predict
 from pytest_kvcache.workloads import SharedPrefix, WorkloadBuilder
 from pytest_kvcache.workloads.shapes import ComposedPrefix
 
+from ..forecast import forecast
 from ..tokenizers_zoo import ZOO, builtin, toy
 
 FACTS = ServerFacts(engine="sim", model="m", block_size=16)
@@ -81,7 +81,7 @@ def test_rate_becomes_the_nearest_whole_blocks(length: int, rate: float, block: 
 def test_unaligned_prefix_is_exact_and_its_remainder_is_predicted_as_a_miss() -> None:
     composed = compose(SharedPrefix(4, 1000, 0.333, output_len=1, align=None))
     assert composed.prefix_len == 333
-    assert predict(composed, 16).per_request == (320,) * 4
+    assert forecast(composed, 16).per_request == (320,) * 4
 
 
 def test_rate_out_of_reach_names_the_nearest_and_the_highest() -> None:
@@ -101,11 +101,11 @@ def test_rate_out_of_reach_names_the_nearest_and_the_highest() -> None:
 def test_cold_workload_of_20_prompts(block: int, hit: int) -> None:
     composed = compose(SharedPrefix(20, 500, prefix_len=240, output_len=1, prefill=False), block=block)
     assert list(composed.prefill()) == []
-    assert predict(composed, block).hit_tokens == hit
+    assert forecast(composed, block).hit_tokens == hit
 
 
 def test_warm_workload_by_hand() -> None:
-    prediction = predict(compose(SharedPrefix(200, 8192, 0.7, prefixes=4, output_len=1)), 16)
+    prediction = forecast(compose(SharedPrefix(200, 8192, 0.7, prefixes=4, output_len=1)), 16)
     assert prediction.hit_tokens == 200 * 5728
     assert prediction.query_tokens == 200 * 8192
     assert prediction.prefill_hit_tokens == 0
@@ -113,7 +113,7 @@ def test_warm_workload_by_hand() -> None:
 
 def test_unknown_block_size_gives_an_upper_bound_that_says_so() -> None:
     composed = compose(SharedPrefix(4, 100, 0.5, output_len=1), block=None)
-    prediction = predict(composed, None)
+    prediction = forecast(composed, None)
     assert (prediction.hit_tokens, prediction.exact) == (200, False)
 
 

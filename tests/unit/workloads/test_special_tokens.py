@@ -8,11 +8,11 @@ import pytest
 
 from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import ServerFacts
-from pytest_kvcache.simulate.replay import predict
 from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.shapes import ComposedPrefix
 from pytest_kvcache.workloads.tokens import load_tokenizer
 
+from ..forecast import forecast
 from ..tokenizers_zoo import with_bos_and_eos
 
 FACTS = ServerFacts(engine="sim", model="m", block_size=1)
@@ -27,7 +27,7 @@ def test_the_most_that_a_text_shares_leaves_a_boundary_and_the_end_token() -> No
     assert composed.prefix_len == 8
     assert len({tuple(r.prompt.ids) for r in composed.load()}) == 4
     assert {tuple(r.prompt.ids[:8]) for r in composed.load()} == {tuple(next(composed.load()).prompt.ids[:8])}
-    assert predict(composed, 1).per_request == (8,) * 4
+    assert forecast(composed, 1).per_request == (8,) * 4
 
 
 def test_the_highest_rate_in_the_error_is_that_of_a_text() -> None:
@@ -51,8 +51,8 @@ def test_a_prompt_without_room_beside_them_is_refused() -> None:
 def test_without_a_prefix_only_the_first_special_token_is_shared_and_predicted() -> None:
     composed = compose(SharedPrefix(3, 20, 0.0, output_len=1))
     assert list(composed.prefill()) == []
-    assert predict(composed, 1).per_request == (0, 1, 1)
-    assert predict(composed, 4).hit_tokens == 0
+    assert forecast(composed, 1).per_request == (0, 1, 1)
+    assert forecast(composed, 4).hit_tokens == 0
 
 
 def test_padding_that_a_file_asks_for_is_not_counted(tmp_path: Path) -> None:

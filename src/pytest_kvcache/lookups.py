@@ -1,0 +1,50 @@
+"""What was sent, as a cache sees it: the prompts' tokens in order, composed or as the server told them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from .model import Composed, Exchange, Lookup, Request
+
+SpaceOf = Callable[[Request], Hashable]
+
+
+def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
+    """Return the look-ups of requests whose tokens are known before they are sent."""
+    return (Lookup(request.prompt.ids, space=space(request), session=request.session) for request in requests)
+
+
+def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:
+    """Return the look-ups of the measured requests in the order of the exchanges; None when any has unknown tokens.
+
+    Args:
+        composed: what was sent.
+        exchanges: in its order.
+        space: what separates the caches of requests.
+    """
+    requests = composed.load()
+    if requests is None:
+        return _told(exchanges)
+    if any(not request.prompt.ids for request in composed.load() or ()):
+        return None
+    return lookups_of(requests, space)
+
+
+def by_time(exchanges: Sequence[Exchange]) -> list[int]:
+    """Return the positions of exchanges in the order in which they were sent; what was never sent comes last."""
+    never = float("inf")
+    return sorted(
+        range(len(exchanges)), key=lambda at: (e.sent if (e := exchanges[at]).sent is not None else never, at)
+    )
+
+
+def _told(exchanges: Sequence[Exchange]) -> list[Lookup] | None:
+    """Return the look-ups of exchanges whose tokens the server told; a failed one looks nothing up."""
+    found: list[Lookup] = []
+    for exchange in exchanges:
+        if exchange.ok and exchange.prompt_ids is None:
+            return None
+        output = exchange.output_ids
+        untold = 0 if output is not None else exchange.completion_tokens or 0
+        found.append(Lookup(exchange.prompt_ids or (), output or (), untold, session=exchange.session))
+    return found
