@@ -17,6 +17,7 @@ from .errors import EndpointError, WorkloadError
 from .lookups import by_time, load_lookups, lookups_of
 from .model import Composed, Exchange, Finding, Measurement, Phase, Prediction, Prompt, Request, ResetMode, Session
 from .model.sent import alone
+from .pace import Pace
 from .pressure import Sampler
 from .protocols import Workload
 from .reconcile import Sent, sent
@@ -39,7 +40,8 @@ class Plan:
     """How a workload is run.
 
     Attributes:
-        concurrency: requests in flight.
+        pace: when sessions begin, and how many are going at once.
+        retries: how often a request that failed for the moment is tried again.
         reset: whether the cache is emptied first.
         nonce: makes this run's prompts distinct from every other run's.
         stream: ask for event streams; without, there is no time to first token.
@@ -53,7 +55,8 @@ class Plan:
     """
 
     nonce: str
-    concurrency: int = 8
+    pace: Pace = field(default_factory=Pace)
+    retries: int = 0
     reset: ResetMode = "never"
     stream: bool = True
     counters: bool = True
@@ -215,7 +218,7 @@ class _Run:
         await load.closed_loop(
             sessions,
             self._send,
-            concurrency=max(1, min(self.plan.concurrency, total)),
+            concurrency=max(1, min(self.plan.pace.concurrency or total, total)),
             into=into,
             progress=None if report is None else lambda count: report(phase, count, total),
         )

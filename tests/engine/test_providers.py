@@ -22,6 +22,7 @@ from pytest_kvcache.errors import ConfigurationError, EndpointError
 from pytest_kvcache.experiment import Plan
 from pytest_kvcache.experiment import run as run_workload
 from pytest_kvcache.model import Measurement, Prompt, Request, ServerFacts
+from pytest_kvcache.pace import Pace
 from pytest_kvcache.target import inspect
 from pytest_kvcache.workloads.bodies import Bodies
 
@@ -184,7 +185,7 @@ async def measured(
     seen: list[web.Request] = []
     async with playing(play, seen) as base:
         endpoint = Endpoint(parse_base_url(base + path, "a test"), engine=engine, model=model, api_key="secret-key")
-        done = await run_workload(endpoint, Bodies(tuple(bodies), api), Plan("n", concurrency=1, counters=False))
+        done = await run_workload(endpoint, Bodies(tuple(bodies), api), Plan("n", Pace(1), counters=False))
     posted = [request for request in seen if request.method == "POST"]
     keys = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version")
     heads = [" ".join(f"{k}={r.headers[k]}" for k in keys if k in r.headers) for r in posted]

@@ -12,6 +12,7 @@ from pytest_kvcache import experiment
 from pytest_kvcache.endpoint import Endpoint, MetricsSource
 from pytest_kvcache.judge import judge
 from pytest_kvcache.model import Expectation, Measurement, Verdict
+from pytest_kvcache.pace import Pace
 from pytest_kvcache.protocols import Workload
 from pytest_kvcache.workloads import WorkloadBuilder
 from pytest_kvcache.workloads.bodies import Bodies
@@ -125,7 +126,7 @@ def measured(
     if isinstance(workload, int):
         workload = Bodies((dict(body or {"prompt": "x"}),) * workload, "completions")
     plan = experiment.Plan(
-        **{"nonce": "n", "concurrency": 1, "stream": False, "tokenizer": "builtin", **(options or {})}
+        **{"nonce": "n", "pace": Pace(1), "stream": False, "tokenizer": "builtin", **(options or {})}
     )
     stages = {"": played} if isinstance(played, Stage) else played
     with served(stages) as urls:

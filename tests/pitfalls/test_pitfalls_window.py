@@ -13,6 +13,7 @@ from pytest_kvcache import experiment
 from pytest_kvcache.endpoint import Endpoint
 from pytest_kvcache.errors import CounterMissing, CounterReset, EndpointError, NotSettled
 from pytest_kvcache.model import Measurement, ResetMode
+from pytest_kvcache.pace import Pace
 from pytest_kvcache.workloads import WorkloadBuilder
 
 from .playback import HITS, QUERIES, Engine, Reply, measured, naive, naive_rate, prompts, rest, versioned, window
@@ -179,7 +180,7 @@ def test_p19_a_reset_is_believed_after_a_probe_only(start_sim: Callable[..., str
     workload = WorkloadBuilder().shared_prefix(requests=2, input_len=160, prefix_len=144, output_len=1, seed=1)
 
     def run(reset: ResetMode) -> Measurement:
-        plan = experiment.Plan("n", concurrency=1, tokenizer="builtin", reset=reset)
+        plan = experiment.Plan("n", pace=Pace(1), tokenizer="builtin", reset=reset)
         return asyncio.run(experiment.run(endpoint, workload, plan))
 
     state = run("auto").cache_state

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SETTINGS = pytest.StashKey[Settings]()
 RUN = pytest.StashKey[str]()
+WARM = pytest.StashKey[dict[str, set[str]]]()
 STATE = pytest.StashKey[TestState]()
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

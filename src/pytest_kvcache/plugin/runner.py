@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +17,11 @@ from .sync import run_sync
 
 if TYPE_CHECKING:
     from ..model import Measurement, ResetMode
+    from ..pace import Arrival
     from ..protocols import Workload
     from ..result import Result
     from ..scrape import Snapshot
+    from .probing import Probes
     from .state import TestState
 
 
@@ -39,6 +42,11 @@ class Runner:
         workload: Workload,
         *,
         concurrency: int | None = None,
+        rate: float | None = None,
+        arrival: Arrival = "poisson",
+        ramp: float = 0.0,
+        sessions: int | None = None,
+        retries: int = 0,
         reset: ResetMode | None = None,
         settle: float = 0.0,
         stream: bool = True,
@@ -47,7 +55,15 @@ class Runner:
 
         Args:
             workload: from ``kv_workload``.
-            concurrency: requests in flight; default ``--kv-concurrency``.
+            concurrency: sessions going at once, each with one request in flight; a request that belongs to no
+                conversation is a session of its own. Default ``--kv-concurrency``; with ``rate``: no limit.
+            rate: sessions that begin per second, whether or not the server keeps up (open loop). Latencies then count
+                from the moment at which a request was due.
+            arrival: ``poisson`` or ``constant`` gaps between them.
+            ramp: seconds over which the rate, or without one the concurrency, rises to what was asked.
+            sessions: conversations, instead of those that the workload was built with.
+            retries: how often a request is tried again that failed for the moment (429, 503, no connection), after the
+                time that the server asks for. Retried requests are told, because they find what they computed before.
             reset: empty the cache first: ``never``, ``auto`` or ``require``; default: the test's ``kv_reset`` marker,
                 else ``--kv-reset``.
             settle: seconds that a cache may need until what was just computed can be read (hosted ones: up to 30): the
@@ -57,7 +73,18 @@ class Runner:
         Raises:
             KVCacheError: nothing could be measured; the message says why and what to do.
         """
-        started = self.arun(workload, concurrency=concurrency, reset=reset, settle=settle, stream=stream)
+        started = self.arun(
+            workload,
+            concurrency=concurrency,
+            rate=rate,
+            arrival=arrival,
+            ramp=ramp,
+            sessions=sessions,
+            retries=retries,
+            reset=reset,
+            settle=settle,
+            stream=stream,
+        )
         return run_sync(started, "await kv.arun(...)")
 
     async def arun(
@@ -65,23 +92,29 @@ class Runner:
         workload: Workload,
         *,
         concurrency: int | None = None,
+        rate: float | None = None,
+        arrival: Arrival = "poisson",
+        ramp: float = 0.0,
+        sessions: int | None = None,
+        retries: int = 0,
         reset: ResetMode | None = None,
         settle: float = 0.0,
         stream: bool = True,
     ) -> Result:
         """Do what :meth:`run` does, in an async test."""
         from .. import experiment
+        from ..pace import Pace
         from ..result import Result
         from .lock import aendpoint_lock
 
         self._state.refuse_in_block("kv.run")
-        if concurrency is not None and concurrency < 1:
-            raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 request in flight")
-        if not 0 <= settle < float("inf"):
-            raise ConfigurationError(f"kv.run(settle={settle}): expected seconds, 0 or more")
+        _check_pace(concurrency, rate, arrival, ramp, retries, settle)
+        nonce = self._state.next_nonce()
+        limit = concurrency if concurrency is not None or rate is not None else self._settings.concurrency
         plan = experiment.Plan(
-            nonce=self._state.next_nonce(),
-            concurrency=concurrency or self._settings.concurrency,
+            nonce=nonce,
+            pace=Pace(limit, rate, arrival, ramp, nonce),
+            retries=retries,
             reset=reset or self._state.reset or self._settings.reset,
             settle=settle,
             stream=stream,
@@ -90,7 +123,11 @@ class Runner:
             usage_prompt=self._settings.usage_prompt,
             usage_absent=self._settings.usage_absent,
             sample_interval=self._settings.sample_interval,
+            series=self._state.series,
+            warm=self._state.warm_at(self._endpoint.base),
         )
+        if sessions is not None:
+            workload = _of_sessions(workload, sessions)
         progress = Progress.of(self._item.config, self._item.name)
         try:
             async with aendpoint_lock(self._endpoint.base):
@@ -103,12 +140,43 @@ class Runner:
         self._state.measurements.append(measurement)
         return Result(measurement, self._state.expectation)
 
+    @property
+    def probe(self) -> Probes:
+        """Find out from outside how the cache behaves: ``kv.probe.granularity()``, ``.isolation()`` and others."""
+        from .probing import Probes
+
+        return Probes(self._endpoint, self._settings, self._state)
+
     def measure(self) -> Measured:
         """Measure traffic of your own: ``with kv.measure() as m: ...`` or ``async with kv.measure() as m: ...``.
 
         ``m.result`` is there when the block has ended.
         """
         return Measured(self._endpoint, self._state)
+
+
+def _check_pace(
+    concurrency: int | None, rate: float | None, arrival: str, ramp: float, retries: int, settle: float
+) -> None:
+    if concurrency is not None and concurrency < 1:
+        raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 session at a time")
+    if rate is not None and not 0 < rate < float("inf"):
+        raise ConfigurationError(f"kv.run(rate={rate}): expected sessions per second, above 0")
+    if arrival not in ("poisson", "constant"):
+        raise ConfigurationError(f"kv.run(arrival={arrival!r}): expected 'poisson' or 'constant'")
+    for name, seconds in {"ramp": ramp, "settle": settle}.items():
+        if not 0 <= seconds < float("inf"):
+            raise ConfigurationError(f"kv.run({name}={seconds}): expected seconds, 0 or more")
+    if retries < 0:
+        raise ConfigurationError(f"kv.run(retries={retries}): expected 0 or more")
+
+
+def _of_sessions(workload: Workload, sessions: int) -> Workload:
+    from ..workloads.conversation import Conversation
+
+    if not isinstance(workload, Conversation):
+        raise ConfigurationError("kv.run(sessions=...): only a conversation has sessions; see kv_workload.conversation")
+    return replace(workload, sessions=sessions)
 
 
 class Measured:

@@ -11,7 +11,7 @@ import pytest
 from ..errors import ConfigurationError, KVCacheError
 from . import markers
 from .fixtures import NO_ENDPOINT
-from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE
+from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE, WARM
 from .session import SessionReport
 from .state import TestState
 
@@ -60,7 +60,12 @@ class Runtime:
         expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
         item.stash[STATE] = TestState(
-            item.nodeid, expectation, item.config.stash[RUN], attempt, item.stash.get(_RESET, None)
+            item.nodeid,
+            expectation,
+            item.config.stash[RUN],
+            attempt,
+            item.stash.get(_RESET, None),
+            item.config.stash[WARM],
         )
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:

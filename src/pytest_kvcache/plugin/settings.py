@@ -45,6 +45,7 @@ class Settings:
         seed: makes prompts the same in every run; None: a fresh nonce.
         reset: whether the cache is emptied before a run.
         report: JSON document to write; None for none.
+        show_text: a failing test may show the prompt text around a first divergence in its own output.
         require: a missing endpoint is an error instead of a skip.
     """
 
@@ -64,6 +65,7 @@ class Settings:
     seed: int | None = None
     reset: ResetMode = "never"
     report: Path | None = None
+    show_text: bool = False
     require: bool = False
 
     def connect(self, base: str) -> Endpoint:
@@ -90,8 +92,12 @@ class _Option:
     name: str
     parse: Parse
     help: str
-    metavar: str
+    metavar: str | None = None
     repeatable: bool = False
+
+    @property
+    def is_switch(self) -> bool:
+        return self.metavar is None
 
     @property
     def flag(self) -> str:
@@ -172,6 +178,13 @@ def _header(value: str, origin: str) -> tuple[str, str]:
     return name.strip(), text.strip()
 
 
+def _switch(value: str, origin: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if value.strip().lower() not in words:
+        raise ConfigurationError(f"{origin}: {value!r} is neither true nor false")
+    return words[value.strip().lower()]
+
+
 def _report(value: str, origin: str) -> Path:
     path = Path(_text(value, origin))
     if path.is_dir():
@@ -237,6 +250,12 @@ OPTIONS = (
         "MODE",
     ),
     _Option("report", _report, "write the results as a JSON document", "FILE"),
+    _Option(
+        "show_text",
+        _switch,
+        "show the prompt text around a first divergence in the output of the test that failed (default: only its class"
+        " and position; it never goes into a report)",
+    ),
 )
 _REQUIRE = "kv_require"
 
@@ -246,15 +265,15 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kvcache", "KV-cache regression tests (pytest-kvcache)")
     for option in OPTIONS:
         text = f"{option.help} [env: {option.variable}]"
-        group.addoption(
-            option.flag,
-            action="append" if option.repeatable else "store",
-            default=None,
-            metavar=option.metavar,
-            help=text.replace("%", "%%"),
-        )
+        group.addoption(option.flag, default=None, help=text.replace("%", "%%"), **_action(option))
         parser.addini(option.ini, option.help, type=_ini_type(option), default=None)
     parser.addini(_REQUIRE, "a missing endpoint is a usage error instead of a skip", type="bool", default=False)
+
+
+def _action(option: _Option) -> dict[str, Any]:
+    if option.is_switch:
+        return {"action": "store_const", "const": "true"}
+    return {"action": "append" if option.repeatable else "store", "metavar": option.metavar}
 
 
 def _ini_type(option: _Option) -> Literal["linelist", "string"]:

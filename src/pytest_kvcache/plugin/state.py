@@ -21,16 +21,26 @@ class TestState:
         run: nonce of this run of pytest, or the seed that the user fixed.
         attempt: 1 for the first, so that a rerun does not hit what the attempt before it cached.
         reset: what its ``kv_reset`` marker asks, None without one.
+        warm: by endpoint, what the runs of this session have warmed there.
     """
 
     __test__ = False  # not a test class, whatever its name begins with
 
     def __init__(
-        self, nodeid: str, expectation: Expectation | None, run: str, attempt: int, reset: ResetMode | None = None
+        self,
+        nodeid: str,
+        expectation: Expectation | None,
+        run: str,
+        attempt: int,
+        reset: ResetMode | None = None,
+        warm: dict[str, set[str]] | None = None,
     ) -> None:
         self.expectation = expectation
         self.reset = reset
+        self.series = run
         self.measurements: list[Measurement] = []
+        self.probes: list[str] = []
+        self._warm = {} if warm is None else warm
         self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0
         self._in_block = False
@@ -65,6 +75,10 @@ class TestState:
                 f"{what} inside a measured block: one window at a time; leave the block out, or send its traffic"
                 " yourself"
             )
+
+    def warm_at(self, endpoint: str) -> set[str]:
+        """Return what the runs of this session have warmed at an endpoint; a run adds to it."""
+        return self._warm.setdefault(endpoint, set())
 
     def next_nonce(self) -> str:
         """Return the nonce of the next run of this test."""

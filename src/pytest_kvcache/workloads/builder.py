@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .bodies import Bodies
 from .shapes import Align, Send, SharedPrefix
+
+if TYPE_CHECKING:
+    from .conversation import Conversation, Think, User
+    from .lint import Lint
+    from .recorded import Format
+    from .working_set import Reinit, Selection, WorkingSet
 
 
 class WorkloadBuilder:
@@ -60,6 +67,161 @@ class WorkloadBuilder:
             send=send,
             tol=tol,
         )
+
+    def working_set(
+        self,
+        tokens: int,
+        context: int,
+        hit_rate: float,
+        *,
+        requests: int | None = None,
+        chunk: int | None = None,
+        selection: Selection = "round_robin",
+        reinit: Reinit = "per_test",
+        output_len: int = 128,
+        seed: int | None = None,
+        send: Send = "auto",
+    ) -> WorkingSet:
+        """Describe requests over a set of warmed contexts, larger or smaller than the cache.
+
+        Each request is the first part of one context of the set, and a unique rest.
+
+        Args:
+            tokens: size of the set; ``tokens // context`` contexts.
+            context: tokens of each context and of each prompt.
+            hit_rate: share of each prompt that is in the set, 0..1, rounded to whole ``chunk`` tokens.
+            requests: how many are measured; None: one for each context.
+            chunk: None: the server's block.
+            selection: ``round_robin``: contexts in turn, the worst order for a set larger than the cache; ``random``:
+                seeded.
+            reinit: when the set is warmed anew: ``once`` in a session of pytest, for each hit rate (``per_rate``), or
+                for each test (``per_test``).
+            output_len: generated tokens of each request.
+            seed: makes the prompts the same in every run.
+            send: as for :meth:`shared_prefix`.
+
+        Raises:
+            WorkloadError: an argument is out of range.
+        """
+        from .working_set import WorkingSet
+
+        return WorkingSet(
+            tokens=tokens,
+            context=context,
+            hit_rate=hit_rate,
+            requests=requests,
+            chunk=chunk,
+            selection=selection,
+            reinit=reinit,
+            output_len=output_len,
+            seed=seed,
+            send=send,
+        )
+
+    def conversation(
+        self,
+        system: str | Path | None = None,
+        tools: Sequence[Mapping[str, Any]] | Path | None = None,
+        *,
+        turns: int = 10,
+        user: User | None = None,
+        sessions: int = 1,
+        max_tokens: int = 64,
+        temperature: float = 0.0,
+        tool_result: str = "ok",
+        think_time: Think = 0.0,
+        fresh: bool = True,
+        body: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> Conversation:
+        """Describe real conversations: every answer, tool calls included, becomes part of the next prompt.
+
+        Args:
+            system: system prompt, or the file that holds it.
+            tools: in OpenAI's form, or the JSON file that holds them.
+            turns: requests of each conversation.
+            user: what the user says: one text for each turn (repeated when there are fewer), a file with one a line,
+                or a function of session and turn; None: words that no other turn says.
+            sessions: conversations; ``kv.run(concurrency=1)`` has them one after the other.
+            max_tokens: of each answer.
+            temperature: 0 makes answers as repeatable as the server can.
+            tool_result: what every called tool returns.
+            think_time: seconds between an answer and the next turn, or the (least, most) of a seeded draw.
+            fresh: keep these conversations from hitting what an earlier run cached: by a salt where the engine has
+                one, else by a line at the head of the system prompt.
+            body: further fields of every request, such as ``{"chat_template_kwargs": {"enable_thinking": False}}``.
+            seed: makes them the same in every run.
+
+        Raises:
+            WorkloadError: an argument is out of range, or a file cannot be read.
+        """
+        from .conversation import Conversation
+
+        return Conversation(
+            system=system,
+            tools=tools,
+            turns=turns,
+            user=user,
+            sessions=sessions,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            tool_result=tool_result,
+            think_time=think_time,
+            fresh=fresh,
+            body=body or {},
+            seed=seed,
+        )
+
+    def prompts(
+        self,
+        path: str | Path,
+        *,
+        format: Format = "auto",
+        limit: int | None = None,
+        warm: int = 0,
+        max_tokens: int | None = None,
+    ) -> Bodies:
+        """Describe the prompts or recorded requests of a file, sent as they are, in its order.
+
+        Their reuse is predicted from their tokens where the server tells them.
+
+        Args:
+            path: JSONL of OpenAI bodies or of batch rows, ShareGPT JSON, or one prompt a line.
+            format: ``bodies``, ``sharegpt``, ``lines``, or ``auto``: what the file looks like.
+            limit: only the first so many requests.
+            warm: how many of the first ones are sent before the measured window.
+            max_tokens: for requests that say none; None: the server's default.
+
+        Raises:
+            WorkloadError: the file cannot be read; names the line.
+        """
+        from .recorded import read
+
+        return read(Path(path), format=format, limit=limit, warm=warm, max_tokens=max_tokens)
+
+    def lint(
+        self,
+        *requests: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        tokenizer: str | Path | None = None,
+        block_size: int | None = None,
+        show_text: bool = True,
+    ) -> Lint:
+        """Tell, without any endpoint, why requests will not share a prefix and what to do about it.
+
+        Args:
+            requests: bodies, or lists of messages. One: is there anything in it that will change from request to
+                request? Several: where does each part from the one before it?
+            tokenizer: the model's folder or file; with a chat template in the folder, positions are those of the
+                rendered prompt (extra ``template``). None: positions in characters only.
+            block_size: tokens per cache block, for the block of a position.
+            show_text: False leaves the text of the prompts out.
+
+        Returns:
+            What was found; empty, and false in an ``if``, when all is well. ``str()`` of it is for people.
+        """
+        from .lint import lint
+
+        return lint(requests, tokenizer=tokenizer, block_size=block_size, show_text=show_text)
 
     def requests(self, bodies: Iterable[Mapping[str, Any]], *, api: str = "chat", warm: int = 0) -> Bodies:
         """Describe requests of your own, sent as they are; ``model`` is filled in where a body has none.
