@@ -28,6 +28,9 @@ KV124   this version's counters are known not to mean what they say
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
+KV204   a conversation does not keep its cache
+KV205   what should separate caches does not
+KV206   a warm answer differs from the cold one
 KV301   the cache was warm before the run
 KV302   the counters cannot be read; judged by usage alone
 KV303   the shared prefix is shorter than one block
@@ -40,6 +43,15 @@ KV309   the replies came from a decode engine, so their cached tokens were not u
 KV310   how this engine reports is known to have quirks, or is unconfirmed
 KV312   nothing was cached, and the cache had little time to take it in
 KV313   requests failed, no more than the test allows
+KV314   requests were tried again, and find what their earlier attempts computed
+KV320   tokens missed because nobody had sent them before
+KV321   tokens missed because they do not fill a block
+KV322   tokens missed because the template or the tokenizer made others of them
+KV323   tokens missed because the request that computes them was still in flight
+KV324   tokens missed because they were evicted
+KV325   tokens missed because the cache was emptied
+KV326   tokens missed, and the data does not tell why
+KV330   where requests that should share a prefix part
 ======  ===============================================================================================
 """
 
@@ -48,9 +60,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .model import Exchange, Finding, Measurement
+from .model import Cause, Exchange, Finding, Loss, Measurement
+from .model.loss import TITLES
 from .reconcile import cached_tokens, compare
 from .spread import spread_over_engines
+
+_LOSSES: dict[Cause, str] = {
+    "cold": "KV320",
+    "rounding": "KV321",
+    "template": "KV322",
+    "tokenizer": "KV322",
+    "duplicates": "KV323",
+    "routing": "KV308",
+    "eviction": "KV324",
+    "reset": "KV325",
+    "unexplained": "KV326",
+}
+_ORDINARY = frozenset({"cold", "rounding"})  # every workload has them; they are told where the rate is missed
 
 
 def findings(measurement: Measurement) -> tuple[Finding, ...]:
@@ -61,7 +87,38 @@ def findings(measurement: Measurement) -> tuple[Finding, ...]:
         *compare(measurement),
         *_doubts_of_replies(measurement),
         *_against_prediction(measurement),
+        *(loss_finding(loss) for loss in _losses(measurement) if loss.cause not in _ORDINARY),
+        *_divergence(measurement),
     )
+
+
+def loss_finding(loss: Loss) -> Finding:
+    """Return a step of the waterfall as a finding."""
+    told = f"; {loss.evidence}" if loss.evidence else ""
+    return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", loss.advice)
+
+
+def main_cause(measurements: Sequence[Measurement]) -> Finding | None:
+    """Return what explains most of the lost reuse, None when nothing is known of it.
+
+    A divergence comes first: it is a defect of the prompts, and what it costs appears as cold use in the waterfall.
+    """
+    for measurement in measurements:
+        for finding in _divergence(measurement):
+            return finding
+    losses = [loss for m in measurements for loss in _losses(m)]
+    return loss_finding(max(losses, key=lambda loss: loss.tokens)) if losses else None
+
+
+def _losses(m: Measurement) -> list[Loss]:
+    return [] if m.waterfall is None else [loss for loss in m.waterfall.losses if loss.cause != "surplus"]
+
+
+def _divergence(m: Measurement) -> Iterator[Finding]:
+    if m.divergence is not None:
+        from .divergence import advice, sentence
+
+        yield Finding("KV330", sentence(m.divergence, show_text=False), advice(m.divergence))
 
 
 def length_mismatch(exchange: Exchange) -> Finding | None:
@@ -115,6 +172,14 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
             yield Finding("KV109", f"all {total} requests failed: {kinds}{asked}")
         else:
             yield Finding("KV203", f"{len(failed)} of {total} requests failed: {kinds}{asked}")
+    retried = [e for e in m.exchanges if e.earlier]
+    if retried:
+        first = retried[0].earlier[0].failure
+        yield Finding(
+            "KV314",
+            f"{len(retried)} of {len(m.exchanges)} requests were tried again, first because of"
+            f" {first.message if first is not None else 'a failure'}: a retry finds what its earlier attempt computed",
+        )
     if not m.disaggregated:
         yield from _impossible(m)
     wrong = next((w for w in map(length_mismatch, m.exchanges) if w is not None), None)
@@ -162,7 +227,8 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
             f"share at least {block} tokens",
         )
     yield from _too_soon(m)
-    yield from spread_over_engines(m)
+    if m.waterfall is None or not m.waterfall.of("routing"):
+        yield from spread_over_engines(m)
     if m.disaggregated or not prediction.exact or len(m.exchanges) != len(prediction.per_request):
         return
     cached = [e.cached_tokens for e in m.exchanges]
@@ -179,7 +245,7 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
         yield Finding(
             "KV305",
             f"{len(short)} of {len(cached)} requests hit less than predicted{together}, first: {first}",
-            "evicted before they came, spread over engines, or never cached",
+            "" if m.waterfall else "evicted before they came, spread over engines, or never cached",
         )
 
 

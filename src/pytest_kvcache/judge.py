@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .diagnose import findings
+from .diagnose import findings, main_cause
 from .model import Expectation, Finding, Measurement, Severity, Status, Verdict
-from .rate import Rate, ceiling_rate, predicted_rate, rate_of, warm_rate
+from .rate import Rate, ceiling_rate, predicted_rate, predicted_slack, rate_of, warm_rate
 
 _EPSILON = 1e-9  # rates are ratios of integers; this only absorbs the rounding of `target ± tol` itself
 _NOTHING_ASKED = Finding(
@@ -34,19 +34,23 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         measured = rate
     predicted = predicted_rate(expectation, measurements)
     ceiling = ceiling_rate(expectation, measurements)
-    target = expectation.target
+    target, slack = expectation.target, 0.0
     if target is None and expectation.min is None and expectation.max is None:
-        target = predicted
+        target, slack = predicted, predicted_slack(measurements)
         if target is None:
             found.append(_NOTHING_ASKED)
+    cause: Finding | None = None
     if measured is not None:
-        found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target)]
+        found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
+        if any(finding.code == "KV201" for finding in found):
+            cause = main_cause(measurements)
+            found += [cause] if cause is not None else []
     found = _weigh_failures(expectation, measurements, found)
     ordered = tuple(sorted(dict.fromkeys(found), key=_gravity))
     status = _status(ordered)
     return Verdict(
         status=status,
-        sentence=_sentence(status, measured, expectation, target, ordered),
+        sentence=_sentence(status, measured, expectation, target, ordered, cause),
         hit_rate=measured.value if measured else None,
         hit_tokens=measured.hit if measured else None,
         query_tokens=measured.query if measured else None,
@@ -74,7 +78,8 @@ def _weigh_failures(
 
 
 def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement]) -> Iterator[Finding]:
-    highest = 1.0 if ceiling is None else ceiling  # without a ceiling: no more can hit than was looked up
+    # without a ceiling: no more can hit than was looked up
+    highest = 1.0 if ceiling is None else ceiling + predicted_slack(measurements)
     if rate.low <= highest + _EPSILON:
         return
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)
@@ -87,7 +92,7 @@ def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement
     )
 
 
-def _compare(expectation: Expectation, rate: Rate, target: float | None) -> list[Finding]:
+def _compare(expectation: Expectation, rate: Rate, target: float | None, slack: float) -> list[Finding]:
     value = rate.value or 0.0
     found: list[Finding] = []
     low = max(
@@ -95,7 +100,7 @@ def _compare(expectation: Expectation, rate: Rate, target: float | None) -> list
         default=None,
     )
     high = min(
-        (x for x in (None if target is None else target + expectation.tol, expectation.max) if x is not None),
+        (x for x in (None if target is None else target + expectation.tol + slack, expectation.max) if x is not None),
         default=None,
     )
     if low is not None and rate.high < low - _EPSILON:
@@ -128,7 +133,12 @@ def _status(found: Sequence[Finding]) -> Status:
 
 
 def _sentence(
-    status: str, rate: Rate | None, expectation: Expectation, target: float | None, found: Sequence[Finding]
+    status: str,
+    rate: Rate | None,
+    expectation: Expectation,
+    target: float | None,
+    found: Sequence[Finding],
+    cause: Finding | None,
 ) -> str:
     if status == "inconclusive":
         first = found[0]
@@ -143,7 +153,8 @@ def _sentence(
         return f"{measured}, wanted {wanted}: {numbers}"
     missed = next(f for f in found if f.severity is Severity.MISSED)
     what = missed.sentence if missed.code == "KV203" else _distance(rate.value, expectation, target)
-    return f"{measured}, wanted {wanted} ({what}): {numbers} [{missed.code}]"
+    why = "" if cause is None else f". {cause.sentence}{f'; {cause.advice}' if cause.advice else ''} [{cause.code}]"
+    return f"{measured}, wanted {wanted} ({what}): {numbers} [{missed.code}]{why}"
 
 
 def _distance(value: float, expectation: Expectation, target: float | None) -> str:

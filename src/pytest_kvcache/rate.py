@@ -168,6 +168,13 @@ def ceiling_rate(expectation: Expectation, measurements: Sequence[Measurement]) 
     return sum(p.hit_tokens for p in predictions) / query if query else None
 
 
+def predicted_slack(measurements: Sequence[Measurement]) -> float:
+    """How far above the predicted rate the true one may lie, because what was generated is not known token by token."""
+    predictions = [m.prediction for m in measurements if m.prediction is not None]
+    query = sum(p.query_tokens for p in predictions)
+    return sum(p.slack for p in predictions) / query if query else 0.0
+
+
 def _warm_ceiling(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
     if expectation.tier != "total" or expectation.weight == "request":
         return None

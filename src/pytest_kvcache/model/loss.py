@@ -9,6 +9,19 @@ Cause = Literal[
     "cold", "rounding", "template", "tokenizer", "duplicates", "routing", "eviction", "reset", "surplus", "unexplained"
 ]
 
+TITLES: dict[Cause, str] = {
+    "cold": "cold first use",
+    "rounding": "block rounding",
+    "template": "the chat template",
+    "tokenizer": "another tokenizer",
+    "duplicates": "duplicates in flight",
+    "routing": "routing over engines",
+    "eviction": "eviction",
+    "reset": "a reset or restart",
+    "surplus": "more than predicted",
+    "unexplained": "unknown causes",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:

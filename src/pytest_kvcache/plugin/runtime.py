@@ -148,9 +148,21 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
         verdict = Verdict("inconclusive", f"inconclusive: {error}", target=asked.target, findings=(finding,))
-    record = check_record(item.nodeid, verdict, [(m, judge(asked, [m])) for m in state.measurements])
+    runs = [(m, judge(asked, [m])) for m in state.measurements]
+    record = check_record(item.nodeid, verdict, runs, state.probes)
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]
-    item.add_report_section("call", "kvcache", terminal.section(record))
+    item.add_report_section("call", "kvcache", "\n".join([terminal.section(record), *_shown_text(item, state)]))
     return verdict
+
+
+def _shown_text(item: pytest.Item, state: TestState) -> list[str]:
+    """Return the prompt text around each first divergence, for this test's own output and where it was asked for."""
+    if not item.config.stash[SETTINGS].show_text:
+        return []
+    from ..divergence import sentence
+    from ..report.text import visible
+
+    parted = (m.divergence for m in state.measurements if m.divergence is not None)
+    return [f"  text: {visible(sentence(divergence, show_text=True))}" for divergence in parted]

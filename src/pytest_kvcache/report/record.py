@@ -13,6 +13,10 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ``pressure``               counters over the window, peaks of the samples taken during the load
 ``server_latency_s``       the engines' own histograms: exact means, quantiles with the bounds of their bucket
 ``ttft_s``, ``itl_s``, ... as the client saw them, exact
+``runs[].waterfall``       tokens from ``ceiling`` down to ``measured``, each loss with its evidence; None: not known
+``runs[].divergence``      where requests that should share a prefix part, without their text
+``runs[].turns``           of conversations: one row a turn
+``probes``                 what probes of the test found, one line each
 ========================== =============================================================================================
 """
 
@@ -20,31 +24,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from .. import latency
 from ..histogram import Histogram, Quantile, merged
 from ..latency import Latency
-from ..model import Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict
+from ..model import Divergence, Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict, Waterfall
+from ..model.loss import TITLES
 from .text import visible
 
 Record = dict[str, Any]
 _Number = TypeVar("_Number", int, float)
 
 
-def check_record(nodeid: str, verdict: Verdict, runs: Sequence[tuple[Measurement, Verdict]]) -> Record:
+def check_record(
+    nodeid: str, verdict: Verdict, runs: Sequence[tuple[Measurement, Verdict]], probes: Sequence[str] = ()
+) -> Record:
     """Return the record of one test: the verdict on all of its runs, then each run.
 
     Args:
         nodeid: of the test.
         verdict: on all runs together.
         runs: each measurement with the verdict on it alone.
+        probes: what the test's probes found.
     """
     exchanges = [e for measurement, _ in runs for e in measurement.exchanges]
     return {
         "nodeid": visible(nodeid),
         **_judged(verdict),
         "findings": [_finding(f) for f in verdict.findings],
+        "probes": [visible(line) for line in probes],
         **_measured([measurement for measurement, _ in runs], exchanges),
         "runs": [
             {
@@ -52,6 +62,10 @@ def check_record(nodeid: str, verdict: Verdict, runs: Sequence[tuple[Measurement
                 **_judged(single),
                 **_measured([measurement], measurement.exchanges),
                 "cache_state": measurement.cache_state,
+                "notes": [visible(note) for note in measurement.notes],
+                "waterfall": _waterfall(measurement.waterfall),
+                "divergence": _divergence(measurement.divergence),
+                "turns": _turns(measurement),
             }
             for measurement, single in runs
         ],
@@ -75,6 +89,49 @@ def _judged(verdict: Verdict) -> Record:
         "query_tokens": verdict.query_tokens,
         "source": verdict.source,
     }
+
+
+def _waterfall(waterfall: Waterfall | None) -> Record | None:
+    if waterfall is None:
+        return None
+    losses = [
+        {
+            "cause": loss.cause,
+            "title": TITLES[loss.cause],
+            "tokens": loss.tokens,
+            "requests": loss.requests,
+            "evidence": visible(loss.evidence),
+            "advice": visible(loss.advice),
+        }
+        for loss in waterfall.losses
+    ]
+    return {"ceiling": waterfall.ceiling, "measured": waterfall.measured, "losses": losses}
+
+
+def _divergence(divergence: Divergence | None) -> Record | None:
+    """Return where requests part, without any of their text."""
+    if divergence is None:
+        return None
+    told = {field.name: getattr(divergence, field.name) for field in fields(divergence)}
+    return {name: value for name, value in told.items() if name not in ("shared", "left", "right")}
+
+
+def _turns(measurement: Measurement) -> list[Record]:
+    if all(exchange.turn is None for exchange in measurement.exchanges):
+        return []
+    from ..turns import Turns
+
+    return [
+        {
+            "session": turn.session,
+            "turn": turn.turn,
+            "prompt_tokens": turn.prompt,
+            "cached_tokens": turn.cached,
+            "predicted_tokens": turn.predicted,
+            "ttft_s": turn.ttft,
+        }
+        for turn in Turns.of(measurement)
+    ]
 
 
 def _finding(finding: Finding) -> Record:

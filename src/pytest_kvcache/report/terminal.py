@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .losses import waterfall
 from .record import Record
+from .turns_table import turns_table
 
 _HEADER = ("verdict", "hit rate", "target", "predicted", "hit/query tokens", "TTFT p50/p95", "output", "engine", "test")
 _RIGHT = frozenset({1, 2, 3, 4, 5, 6})
@@ -22,12 +24,23 @@ def section(record: Record) -> str:
     if len(record["runs"]) > 1:
         lines += [f"  run {number}: {run['sentence']}" for number, run in enumerate(record["runs"], 1)]
     else:
-        lines += [f"  {run['title']}" for run in record["runs"]]
+        lines += [line for run in record["runs"] for line in _run(run)]
+    lines += [f"  probe: {line}" for line in record["probes"]]
     lines += [f"  cache: {record['cache_state']}"] if record["cache_state"] else []
     for finding in record["findings"]:
         advice = f"; {finding['advice']}" if finding["advice"] else ""
         lines.append(f"  -> {finding['sentence']}{advice} [{finding['code']}]")
     return "\n".join(lines)
+
+
+def _run(run: Record) -> list[str]:
+    """Return what was sent, what is to know of it, turn by turn, and where reuse was lost."""
+    return [
+        f"  {run['title']}",
+        *(f"  {note}" for note in run["notes"]),
+        *(f"  {line}" for line in turns_table(run["turns"])),
+        *waterfall(run["waterfall"]),
+    ]
 
 
 def _arithmetic(record: Record) -> list[str]:
