@@ -171,6 +171,9 @@ class Client:
             failure=self._clean(answer.failure),
             text="".join(answer.text),
             reasoning="".join(answer.reasoning),
+            tool_calls=answer.tool_calls,
+            prompt_ids=answer.prompt_ids,
+            output_ids=answer.output_ids,
             session=call.session,
             turn=call.turn,
         )

@@ -8,11 +8,13 @@ status 200.
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..model import Failure
 from . import anthropic, hosted, native, openai
+from .calls import ToolCalls
 from .errors import error_message
 from .piece import Piece
 from .usage import SHORT, Usage, UsageError, UsageMeter, UsageReading
@@ -48,12 +50,15 @@ class Answer:
         chunks: stamps of what carried content, of any sample.
         finish_reason: in the server's words.
         failure: the first thing that was wrong.
+        prompt_ids: token ids of the first prompt; None when they were not told.
         usage: what was told of tokens, after :meth:`close`.
     """
 
     __slots__ = (
+        "_calls",
         "_form",
         "_meter",
+        "_output_ids",
         "_samples",
         "_sentinel",
         "_together",
@@ -61,6 +66,7 @@ class Answer:
         "done",
         "failure",
         "finish_reason",
+        "prompt_ids",
         "reasoning",
         "text",
         "usage",
@@ -79,6 +85,22 @@ class Answer:
         self.text: list[str] = []
         self.reasoning: list[str] = []
         self.chunks: list[float] = []
+        self.prompt_ids: array[int] | None = None
+        self._calls = ToolCalls()
+        self._output_ids: array[int] | None = None
+
+    @property
+    def tool_calls(self) -> tuple[Mapping[str, Any], ...]:
+        """Calls of tools by the first sample, in OpenAI's form for a history."""
+        return self._calls.told()
+
+    @property
+    def output_ids(self) -> array[int] | None:
+        """Token ids that the first sample generated, after :meth:`close`; None when not all of them were told."""
+        told, counted = self._output_ids, self.usage.completion
+        if told is None or (self._samples == 1 and counted is not None and len(told) != counted):
+            return None
+        return told
 
     @property
     def complete(self) -> bool:
@@ -138,6 +160,11 @@ class Answer:
             self.reasoning.append(piece.reasoning)
         if piece.content:
             self.chunks.append(at)
+        self._calls.take(piece.calls)
+        self.prompt_ids = piece.prompt_ids if self.prompt_ids is None else self.prompt_ids
+        if piece.output_ids is not None:
+            self._output_ids = array("I") if self._output_ids is None else self._output_ids
+            self._output_ids += piece.output_ids
         self.finish_reason = piece.finish or self.finish_reason
         self.done |= piece.done
         if piece.error is not None:

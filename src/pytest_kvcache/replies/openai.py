@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import error_message
-from .piece import Piece, mapping, objects, word
+from .piece import Piece, ids, mapping, objects, word
 
 
 def choices(body: Mapping[str, Any]) -> Piece:
-    """Read a completion or a chat completion. ``choices`` may be empty anywhere in a stream."""
-    piece = Piece(usage=body)
+    """Read a completion or a chat completion. ``choices`` may be empty anywhere in a stream.
+
+    Token ids are told by vLLM (0.32: those of a chat's prompt beside the choices, those of a completion's in each).
+    """
+    piece = Piece(usage=body, prompt_ids=ids(body.get("prompt_token_ids")))
     for choice in objects(body.get("choices")):
         said = Piece()
         part = mapping(choice.get("delta") or choice.get("message") or choice)
@@ -27,6 +30,10 @@ def choices(body: Mapping[str, Any]) -> Piece:
             piece.text += said.text
             piece.reasoning += said.reasoning
             piece.finish = word(choice.get("finish_reason")) or piece.finish
+            piece.calls = objects(part.get("tool_calls"))
+            piece.output_ids = ids(choice.get("token_ids"))
+            if piece.prompt_ids is None:
+                piece.prompt_ids = ids(choice.get("prompt_token_ids"))
     return piece
 
 

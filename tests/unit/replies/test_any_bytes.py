@@ -28,6 +28,7 @@ WORDS = [
     "output_tokens", "tokens_evaluated", "candidates", "parts", "thought", "finishReason", "promptFeedback",
     "blockReason", "usageMetadata", "promptTokenCount", "stopReason", "reasoningContent", "reasoningText",
     "inputTokens", "cacheReadInputTokens", "done", "done_reason", "prompt_eval_count", "Message",
+    "function", "name", "arguments", "id", "token_ids", "prompt_token_ids",
 ]  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(WORDS)
 JSON = st.recursive(
@@ -54,6 +55,9 @@ def outcome(answer: Answer) -> tuple[Any, ...]:
         answer.failure,
         answer.usage,
         answer.chunks,
+        answer.tool_calls,
+        answer.prompt_ids,
+        answer.output_ids,
     )
 
 
