@@ -1,0 +1,66 @@
+"""Verdicts that say why: the main cause of a missed rate, retries, and the room that unknown tokens leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_kvcache.judge import judge
+from pytest_kvcache.model import Expectation, Loss, Measurement, Prediction, Waterfall
+
+from .test_judge import codes, exchange, failed, measurement
+
+COLD = Loss("cold", 300, "1 of 2 requests was the first to use its prefix", "warm each prefix before the window")
+EVICTED = Loss("eviction", 800, "a cache of 4,096 tokens would have kept them; this one has 2,048", "a larger cache")
+
+
+def with_losses(*losses: Loss, hits: tuple[int, int] = (704, 204)) -> Measurement:
+    m = measurement(*(exchange(cached=hit) for hit in hits))
+    reused = sum(hits)
+    return replace(m, waterfall=Waterfall(reused + sum(loss.tokens for loss in losses), losses, reused))
+
+
+def test_the_largest_loss_ends_the_sentence() -> None:
+    verdict = judge(Expectation(min=0.7), [with_losses(COLD, EVICTED)])
+    assert verdict.sentence == (
+        "hit rate 0.454, wanted at least 0.700 (0.246 below): 908 of 2,000 tokens hit [KV201]. 800 tokens lost to"
+        " eviction; a cache of 4,096 tokens would have kept them; this one has 2,048; a larger cache [KV324]"
+    )
+    assert [f.code for f in verdict.findings if f.code in ("KV320", "KV324")] == ["KV324"]
+
+
+def test_what_every_workload_loses_is_a_finding_only_where_it_is_the_cause() -> None:
+    assert "KV320" not in codes(with_losses(COLD))
+    missed = judge(Expectation(min=0.7), [with_losses(COLD)])
+    assert missed.sentence.endswith("; warm each prefix before the window [KV320]")
+    assert "KV320" in [f.code for f in missed.findings]
+
+
+def test_the_cause_is_the_largest_over_all_runs() -> None:
+    verdict = judge(Expectation(min=0.7), [with_losses(COLD), with_losses(EVICTED), with_losses(COLD)])
+    assert verdict.sentence.endswith("[KV324]")
+
+
+def test_a_pass_has_no_cause_in_its_sentence() -> None:
+    verdict = judge(Expectation(min=0.4), [with_losses(COLD, EVICTED)])
+    assert verdict.status == "pass"
+    assert verdict.sentence.endswith("tokens hit")
+
+
+def test_more_than_predicted_is_no_loss() -> None:
+    assert codes(with_losses(Loss("surplus", -16))) == codes(with_losses())
+
+
+def test_a_prediction_with_room_is_met_within_it() -> None:
+    def of(cached: int, slack: int) -> str:
+        m = measurement(exchange(cached=cached), prediction=Prediction(704, 1000, (704,), 16, slack=slack))
+        return judge(Expectation(tol=0.0), [m]).status
+
+    assert of(704, 0) == of(704, 96) == of(800, 96) == "pass"
+    assert of(688, 96) == "fail"
+    assert of(720, 0) == of(816, 96) == "inconclusive"  # above what any cache can reach
+
+
+def test_retried_requests_are_told() -> None:
+    again = replace(exchange(), earlier=(failed(), failed()))
+    (told,) = [f for f in judge(Expectation(target=0.7), [measurement(exchange(), again)]).findings if "314" in f.code]
+    assert told.sentence.startswith("1 of 2 requests were tried again, first because of HTTP 429: slow down")
