@@ -9,6 +9,10 @@ from .protocols import Tokenizer
 from .target import Target
 
 
+class NoTokenizer(WorkloadError):
+    """The server does not tell its tokens, and no tokenizer was named."""
+
+
 async def tokenizer_of(client: Client, target: Target, spec: str | None) -> Tokenizer:
     """Return the server's tokenizer.
 
@@ -18,7 +22,8 @@ async def tokenizer_of(client: Client, target: Target, spec: str | None) -> Toke
         spec: file, folder, hub id or ``builtin``; None: what the profile says.
 
     Raises:
-        WorkloadError: there is none, or it cannot be loaded.
+        NoTokenizer: there is none.
+        WorkloadError: it cannot be loaded.
         EndpointError, ProtocolError: the route refuses, or its answer is not understood.
     """
     from .workloads.tokens import learn_server_tokenizer, load_tokenizer
@@ -28,7 +33,7 @@ async def tokenizer_of(client: Client, target: Target, spec: str | None) -> Toke
         return load_tokenizer(chosen)
     route = target.profile.tokenize
     if route is None:
-        raise WorkloadError(
+        raise NoTokenizer(
             f"{target.profile.title} does not tell its tokens; name its tokenizer with --kv-tokenizer"
             " (a tokenizer.json, a folder with one, or a hub id)"
         )

@@ -1,13 +1,13 @@
 """What a chat template puts around the text of one user message, so that chats have exactly known tokens.
 
 A prompt of a chat is ``lead``, the pieces, ``trail``: see :meth:`Frame.prompt`. All prompts share the lead, whatever
-they say. So a workload that sends chats counts it into its shared prefix, and its nonce stands behind it: where the lead
-fills a block, that block may be warm before anything was sent, by :func:`frame_of` itself or by anybody's chat.
+they say. So a workload that sends chats counts it into its shared prefix, and its nonce stands behind it: where the
+lead fills a block, that block may be warm before anything is measured, by :func:`frame_of` itself or by anybody's chat.
 
 A server that does not render tells by ``usage`` how many tokens the template adds, and not where. Then all of them are
-in ``trail`` and ``open`` counts them: two prompts share what their ids share and at most ``open`` tokens more. The
-least hit tokens of a prompt are ``credit(shared)``, the most ``credit(shared + open)``; these are the same unless a step
-of the cache lies between.
+in ``trail`` and ``open`` counts them: two prompts share what their ids share, and at most ``open`` tokens more. The
+least hit tokens of a prompt are ``credit(shared)``, the most ``credit(shared + open)``; these are the same unless a
+step of the cache lies between.
 """
 
 from __future__ import annotations
