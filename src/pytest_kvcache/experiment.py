@@ -23,6 +23,7 @@ from .protocols import Workload
 from .reconcile import Sent, sent
 from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
+from .retry import Retrying
 from .scrape import Snapshot
 from .simulate.replay import predict
 from .site import Site
@@ -214,11 +215,11 @@ class _Run:
     async def _drive(
         self, sessions: Iterator[Session], phase: Phase, total: int, into: dict[load.Place, Exchange]
     ) -> None:
-        report = self.progress
-        await load.closed_loop(
+        report, plan = self.progress, self.plan
+        await load.drive(
             sessions,
-            self._send,
-            concurrency=max(1, min(self.plan.pace.concurrency or total, total)),
+            Retrying(self._send, plan.retries, seed=plan.nonce) if plan.retries else self._send,
+            plan.pace if phase == "load" else plan.pace.closed(),
             into=into,
             progress=None if report is None else lambda count: report(phase, count, total),
         )

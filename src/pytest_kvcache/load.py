@@ -1,11 +1,17 @@
-"""Sending: sessions in flight, each request when it is due. Failed requests are data; nothing vanishes."""
+"""Sending: sessions when they are due, each request when its turn comes. Failed requests are data; nothing vanishes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import Any
 
 from .model import Exchange, Request, Session
+from .pace import Pace
 
 Place = tuple[int, int]
 """Number of a session and of a request in it."""
@@ -14,56 +20,159 @@ Send = Callable[[Request], Awaitable[Exchange]]
 Progress = Callable[[int], None]
 
 
-async def closed_loop(
+async def drive(
     sessions: Iterable[Session],
     send: Send,
+    pace: Pace,
     *,
-    concurrency: int,
     into: dict[Place, Exchange],
     progress: Progress | None = None,
+    now: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Keep ``concurrency`` sessions going until all are over; each has one request in flight.
+    """Play sessions at a pace until the last one has ended; each has one request in flight.
+
+    In an open loop a session begins when it is due, whether or not others have ended, and the first request of it has
+    its due time as ``scheduled``. Who is late is sent at once, and nothing is skipped: the delay, the wait for one of
+    ``pace.concurrency`` places included, is part of the latency. Later requests of a session wait for the previous
+    answer and their ``pause``, as all do in a closed loop; they are scheduled by no clock.
+
+    However it ends, no task is left and every session is closed.
 
     Args:
-        sessions: made as they are needed, so that memory does not grow with their number.
+        sessions: made one ahead of its time, so that making it delays nothing and memory does not grow with them.
         send: never raises for what a server does.
-        concurrency: at least 1.
+        pace: when sessions begin.
         into: receives each exchange under its place, so that a cancelled run keeps what it has.
         progress: told how many requests are done after each.
+        now: monotonic seconds, on the clock of the exchanges.
+
+    Raises:
+        Exception: whatever a session raised; all others are ended first.
     """
-    numbered = enumerate(sessions)
-
-    async def worker() -> None:
-        for number, session in numbered:  # one iterator, shared: the next free worker takes the next session
-            await _play(number, session, send, into, progress)
-
-    workers = [asyncio.ensure_future(worker()) for _ in range(concurrency)]
+    crew = _Crew()
+    places, timers = _places(pace)
+    play = _Play(crew, send, into, progress, now, places)
+    crew.start(play.begin(sessions, pace))
     try:
-        await asyncio.gather(*workers)
+        await crew.over
     finally:
-        for task in workers:
-            task.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-
-
-async def _play(
-    number: int, session: Session, send: Send, into: dict[Place, Exchange], progress: Progress | None
-) -> None:
-    turn = 0
-    request = next(session, None)
-    while request is not None:
-        if request.pause:
-            await asyncio.sleep(request.pause)
-        into[number, turn] = exchange = await send(request)
-        if progress is not None:
-            progress(len(into))
-        turn += 1
-        try:
-            request = session.send(exchange)
-        except StopIteration:
-            return
+        for timer in timers:
+            timer.cancel()
+        await crew.dismiss()
+        play.close()
 
 
 def in_order(exchanges: dict[Place, Exchange]) -> tuple[Exchange, ...]:
     """Return the exchanges session by session, each in the order of its requests."""
     return tuple(exchange for _, exchange in sorted(exchanges.items(), key=lambda item: item[0]))
+
+
+def _places(pace: Pace) -> tuple[asyncio.Semaphore | None, list[asyncio.TimerHandle]]:
+    openings = pace.openings()
+    if openings is None:
+        return None, []
+    places, loop = asyncio.Semaphore(0), asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    for seconds in openings:
+        if seconds > 0:
+            timers.append(loop.call_later(seconds, places.release))
+        else:
+            places.release()
+    return places, timers
+
+
+@dataclass(slots=True)
+class _Play:
+    crew: _Crew
+    send: Send
+    into: dict[Place, Exchange]
+    progress: Progress | None
+    now: Callable[[], float]
+    places: asyncio.Semaphore | None
+    going: set[Session] = field(default_factory=set)
+
+    async def begin(self, sessions: Iterable[Session], pace: Pace) -> None:
+        """Start every session in its time."""
+        start = self.now()
+        due: Iterator[float | None] = repeat(None)
+        if pace.rate is not None:
+            due = (start + seconds for seconds in pace.due())
+        for number, (session, moment) in enumerate(zip(sessions, due)):  # noqa: B905 - due times have no end
+            self.going.add(session)
+            request = next(session, None)
+            if self.places is not None:
+                await self.places.acquire()
+            if moment is not None:
+                await self._until(moment)
+            self.crew.start(self._session(number, session, request, moment))
+            await asyncio.sleep(0)  # it is sent before the next one is made
+
+    async def _session(self, number: int, session: Session, request: Request | None, due: float | None) -> None:
+        turn = 0
+        while request is not None:
+            self.into[number, turn] = exchange = await self._exchange(request, due)
+            if self.progress is not None:
+                self.progress(len(self.into))
+            turn, due = turn + 1, None
+            try:
+                request = session.send(exchange)
+            except StopIteration:
+                request = None
+        self.going.discard(session)
+        if self.places is not None:
+            self.places.release()
+
+    async def _exchange(self, request: Request, due: float | None) -> Exchange:
+        if due is None:
+            if request.pause:
+                await asyncio.sleep(request.pause)
+            return await self.send(request)
+        due += request.pause
+        await self._until(due)
+        return replace(await self.send(request), scheduled=due)
+
+    async def _until(self, moment: float) -> None:
+        while (left := moment - self.now()) > 0:  # noqa: ASYNC110 - a timer may be early by the clock's resolution
+            await asyncio.sleep(left)
+
+    def close(self) -> None:
+        """Close the sessions that have not ended, whatever one of them raises."""
+        with ExitStack() as closing:
+            for session in self.going:
+                closing.callback(session.close)
+
+
+class _Crew:
+    """Tasks that end together, at the first error of one of them (asyncio.TaskGroup needs Python 3.11).
+
+    Attributes:
+        over: done when the last task has ended; raises the first error.
+    """
+
+    def __init__(self) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._working: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._working.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if self.over.done():
+            return
+        if task.cancelled():
+            self.over.cancel()
+        elif error is not None:
+            self.over.set_exception(error)
+        elif not self._working:
+            self.over.set_result(None)
+
+    async def dismiss(self) -> None:
+        """Cancel the tasks that are left and wait for their end."""
+        left = list(self._working)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

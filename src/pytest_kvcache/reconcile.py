@@ -19,7 +19,8 @@ class Sent:
 
     Attributes:
         low: of the requests that were answered.
-        high: with those that failed after they were sent: whether they were looked up is not known.
+        high: with those that failed after they were sent, earlier attempts of answered ones included: whether they
+            were looked up is not known (a request refused before admission is not, one lost by a gateway may be).
         lengths: prompt tokens of each answered request that was looked up once, for counters in blocks.
     """
 
@@ -34,6 +35,7 @@ def sent(exchanges: Iterable[Exchange]) -> Sent:
     lengths: list[int] = []
     for exchange in exchanges:
         tokens = prompt_tokens(exchange) * exchange.lookups
+        more += tokens * sum(attempt.sent is not None for attempt in exchange.earlier)
         if exchange.ok:
             low += tokens
             lengths += [prompt_tokens(exchange)] * exchange.lookups
@@ -119,7 +121,13 @@ def in_tokens(engines: Mapping[str, Tokens], block_size: int | None, expected: S
     (name, blocks), *_ = engines.items()
     low = sum((length - 1) // block_size for length in expected.lengths)
     high = sum(-(-length // block_size) for length in expected.lengths)
-    if not low <= blocks.query <= high or expected.high != expected.low:
+    if low <= blocks.query <= high and expected.high != expected.low:
+        return Finding(
+            "KV101",
+            "the counters count blocks, and whether those of requests that failed or were tried again are among them"
+            " cannot be told",
+        )
+    if not low <= blocks.query <= high:
         return Finding(
             "KV103" if blocks.query > high else "KV104",
             f"the server looked up {blocks.query:,} blocks of {block_size} where {low:,} to {high:,} were sent",

@@ -18,9 +18,7 @@ from pytest_kvcache.client import Call, Client
 from pytest_kvcache.endpoint import Endpoint, parse_base_url
 from pytest_kvcache.engines.rules import UsageRule
 from pytest_kvcache.errors import EndpointError, NoModelList, ProtocolError
-from pytest_kvcache.load import closed_loop, in_order
-from pytest_kvcache.model import Exchange, Prompt, Request
-from pytest_kvcache.model.sent import alone
+from pytest_kvcache.model import Exchange
 from pytest_kvcache.replies import readings
 
 pytestmark = pytest.mark.asyncio
@@ -426,46 +424,3 @@ async def test_compressed_pages_are_undone_whatever_was_asked() -> None:
         client.speak("Authorization", {"Accept-Encoding": "identity"})
         again = await client.get(client.endpoint.route("/metrics"))
     assert (page.text, again.text) == ("a 1\n", "a 1\n")
-
-
-# --- the loop --------------------------------------------------------------------------------------------------------
-
-
-async def test_closed_loop_keeps_the_number_in_flight_and_loses_nothing() -> None:
-    flying, most = 0, 0
-
-    async def send(request: Request) -> Exchange:
-        nonlocal flying, most
-        flying += 1
-        most = max(most, flying)
-        await asyncio.sleep(0.001 * request.max_tokens % 3)
-        flying -= 1
-        return Exchange("load", 0.0, 0.0, prompt_len=request.max_tokens)
-
-    done: dict[tuple[int, int], Exchange] = {}
-    told: list[int] = []
-    sessions = alone(Request(Prompt(()), n, "load") for n in range(50))
-    await closed_loop(sessions, send, concurrency=7, into=done, progress=told.append)
-    assert [e.prompt_len for e in in_order(done)] == list(range(50))
-    assert most == 7
-    assert told == list(range(1, 51))
-
-
-async def test_a_cancelled_loop_keeps_what_it_has() -> None:
-    release = asyncio.Event()
-
-    async def send(request: Request) -> Exchange:
-        if request.max_tokens >= 5:
-            await release.wait()
-        return Exchange("load", 0.0, 0.0, prompt_len=request.max_tokens)
-
-    done: dict[tuple[int, int], Exchange] = {}
-    sessions = alone(Request(Prompt(()), n, "load") for n in range(50))
-    task = asyncio.ensure_future(closed_loop(sessions, send, concurrency=2, into=done))
-    while len(done) < 5:  # noqa: ASYNC110 - an event would have to be set inside the loop under test
-        await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert sorted(done) == [(n, 0) for n in range(5)]
-    assert len(asyncio.all_tasks()) == 1
