@@ -34,9 +34,10 @@ PURE = {
             "histogram",
             "lookups",
             "sse",
+            "turns",
         )
     ),
-    *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree")),
+    *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
     *(name_of(path) for path in FILES if path.parent.name == "model"),
     "endpoint.py",
 }

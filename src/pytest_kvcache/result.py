@@ -9,6 +9,7 @@ from .errors import MeasurementError
 from .judge import judge
 from .latency import Latency
 from .model import Exchange, Expectation, Measurement, Tokens, Verdict
+from .turns import Turns
 
 
 class Result:
@@ -67,6 +68,11 @@ class Result:
     def exchanges(self) -> tuple[Exchange, ...]:
         """Every measured request in workload order."""
         return self.measurement.exchanges
+
+    @property
+    def turns(self) -> Turns:
+        """The conversations turn by turn, with checks to ``assert``; empty when the run was none."""
+        return Turns.of(self.measurement)
 
     @property
     def ttft(self) -> Latency:

@@ -30,6 +30,7 @@ class Expectation:
         requests: ``all``, or only those that had something to hit (``warm``): a request that nobody could have warmed
             is then in neither sum.
         max_failed: requests that may fail before the test does.
+        skip_turns: the first so many turns of every conversation are in neither sum.
     """
 
     target: float | None = None
@@ -41,3 +42,4 @@ class Expectation:
     source: Source = "auto"
     requests: Scope = "all"
     max_failed: int = 0
+    skip_turns: int = 0

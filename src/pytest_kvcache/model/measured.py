@@ -96,6 +96,7 @@ class Prediction:
         exact: False when the server does not tell its block size: then the numbers are those of a cache that shares
             token by token, an upper bound.
         slack: hit tokens that may come on top, because what was generated is not known token by token.
+        room: of ``slack``, the part of each measured request; empty: only the total is known.
         prefill_hit_tokens: of the requests that warm the cache; more than this means it was warm already.
     """
 
@@ -105,6 +106,7 @@ class Prediction:
     block_size: int
     exact: bool = True
     slack: int = 0
+    room: tuple[int, ...] = ()
     prefill_hit_tokens: int = 0
 
     @property
@@ -152,6 +154,7 @@ class Measurement:
         disaggregated: replies came from a decode engine, so what they say of the cache is not about prefill.
         server_latency: the engines' own histograms over the window, by name (``ttft``, ``queue``, ...), seconds.
         exchanges: every measured request, failed ones included, in workload order.
+        planned: how many requests the workload has; fewer exchanges: conversations ended early. None: any number.
         prefill: the requests that warmed the cache.
         own_traffic: True when all traffic in the window was sent by this package, so that tokens can be reconciled.
         prediction: None when the prompts are not known token by token.
@@ -172,6 +175,7 @@ class Measurement:
     pressure: Pressure | None = None
     server_latency: Mapping[str, Histogram] = field(default_factory=dict)
     exchanges: tuple[Exchange, ...] = ()
+    planned: int | None = None
     prefill: tuple[Exchange, ...] = ()
     own_traffic: bool = True
     prediction: Prediction | None = None
