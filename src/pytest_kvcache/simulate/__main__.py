@@ -45,6 +45,13 @@ def parser() -> argparse.ArgumentParser:
         "--external-blocks", type=_count, default=0, help="blocks in a store behind each device cache; 0: no store"
     )
     made.add_argument("--external-shared", action="store_true", help="one external store for all engines")
+    made.add_argument("--minimum-tokens", type=_count, default=0, help="a shorter cached prefix is not credited")
+    made.add_argument(
+        "--lifetime",
+        type=_seconds,
+        default=0.0,
+        help="seconds until an unused block is not found any more; 0: it stays",
+    )
     made.add_argument("--max-model-len", type=_positive, default=131_072, help="prompt plus output tokens")
     made.add_argument("--batch-slots", type=_positive, default=16, help="requests that run at once")
     made.add_argument(
@@ -81,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         caching=not options.no_prefix_caching,
         max_model_len=options.max_model_len,
         external_blocks=options.external_blocks,
+        minimum=options.minimum_tokens,
+        lifetime=options.lifetime,
     )
     server = SimServer(
         config,

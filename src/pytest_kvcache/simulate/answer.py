@@ -16,6 +16,7 @@ from .body import Generate
 from .engine import Engine, Generation
 from .faults import Faults
 from .fleet import Fleet
+from .logprobs import told
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -66,18 +67,20 @@ class Answerer:
         number = f"{'chatcmpl' if body.chat else 'cmpl'}-{next(_numbers):016x}"
         self._head: dict[str, Any] = {"id": number, "created": int(time.time()), "model": self.model}
         self._every = body.stream_options.continuous_usage_stats or self.faults.usage_every_chunk
-        self._plain = not (self._every or body.return_token_ids)
+        self._plain = not (self._every or body.return_token_ids or body.wants_logprobs)
 
     def _sequence(self, ids: list[int], sample: int) -> Generation:
         return Generation(
             ids,
             self.body.output_len,
-            self.body.cache_salt,
+            None if self.faults.isolation_leak else self.body.cache_salt,
             lookup=not self.body.bypasses_cache,
             sample=sample,
             lookups=self.faults.retry_lookups,
             readable_after=self.faults.readable_after,
             preemptions=self.faults.preemptions,
+            wrong_kv=self.faults.wrong_kv,
+            warm_logprobs_off=self.faults.warm_logprobs_off,
         )
 
     async def whole(self) -> dict[str, Any]:
@@ -165,6 +168,7 @@ class Answerer:
             before, after = self._ready[index]
             return before + json.dumps(text).encode() + after
         choice = self._delta(index, text)
+        choice["logprobs"] = told(self.body, sequence, [token], at - 1, self._text_of)
         if self.body.return_token_ids:
             choice["token_ids"] = [token]
             if at == 1 and not self.body.chat:
@@ -200,7 +204,7 @@ class Answerer:
         text = "".join(self.tokenizer.id_to_token(token) or "" for token in sequence.output)
         ids = self.body.return_token_ids
         end = {
-            "logprobs": None,
+            "logprobs": told(self.body, sequence, sequence.output, 0, self._text_of),
             "finish_reason": "length",
             "stop_reason": None,
             "token_ids": sequence.output if ids else None,
@@ -211,6 +215,9 @@ class Answerer:
         text = (self.tokenizer.decode(list(sequence.ids)) if self.body.echo else "") + text
         prompt = {"prompt_logprobs": None, "prompt_token_ids": sequence.ids if ids else None}
         return {"index": index, "text": text, **end, **prompt}
+
+    def _text_of(self, token: int) -> str:
+        return self.tokenizer.id_to_token(token) or ""
 
     def _usage_at(self, completion: int) -> dict[str, Any] | None:
         return self._counted(completion).told_inside(self.faults) if self._every else None

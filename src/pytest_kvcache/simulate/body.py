@@ -42,6 +42,7 @@ class Generate(BaseModel):
     n: int = Field(default=1, ge=1)
     temperature: float = 1.0
     logprobs: int | bool | None = None
+    top_logprobs: int = 0
     prompt_logprobs: int | None = None
     echo: bool = False
     cache_salt: str | None = None
@@ -53,6 +54,11 @@ class Generate(BaseModel):
         """Tokens to generate; 16 unless asked otherwise, as the OpenAI completions route has it."""
         asked = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         return 16 if asked is None else asked
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Log probabilities of the generated tokens; a completion that asks for 0 best ones gets the chosen one's."""
+        return self.logprobs is True if self.chat else self.logprobs is not None and not self.echo
 
     @property
     def bypasses_cache(self) -> bool:

@@ -23,10 +23,11 @@ from array import array
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from .blocks import block_keys, reusable_tokens
+from ..model import Grain
+from .blocks import block_keys
 from .counts import Counts
 from .policies import PrefixCache
-from .visibility import Visibility
+from .visibility import Expiry, Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class EngineConfig:
         caching: False switches the prefix cache off.
         max_model_len: prompt plus output tokens of one request.
         external_blocks: blocks in the external store; 0: there is none.
+        minimum: a shorter prefix is not credited, as by hosted caches.
+        lifetime: seconds after its last use until a block is not found any more, in any tier; 0: it stays.
     """
 
     block_size: int = 16
@@ -52,6 +55,13 @@ class EngineConfig:
     caching: bool = True
     max_model_len: int = 131_072
     external_blocks: int = 0
+    minimum: int = 0
+    lifetime: float = 0.0
+
+    @property
+    def grain(self) -> Grain:
+        """In which steps a prompt is credited."""
+        return Grain(self.block_size, self.minimum)
 
 
 @dataclass(slots=True)
@@ -67,6 +77,9 @@ class Generation:
         lookups: how often the look-up is counted.
         readable_after: seconds from the answer until blocks that are new can be read.
         preemptions: how often this request counts as preempted.
+        wrong_kv: what is cached of it is wrong, and so is what is generated behind that.
+        warm_logprobs_off: its log probabilities are told so much too high when anything of it was cached.
+        seed: what its tokens follow from, known at the first one.
         hit: prompt tokens that the device had, known after admission.
         external_hit: further prompt tokens that the external store had.
         created: tokens in blocks that the prompt newly cached.
@@ -82,6 +95,9 @@ class Generation:
     lookups: int = 1
     readable_after: float = 0.0
     preemptions: int = 0
+    wrong_kv: bool = False
+    warm_logprobs_off: float = 0.0
+    seed: int = 0
     hit: int = 0
     external_hit: int = 0
     created: int = 0
@@ -120,6 +136,7 @@ class Engine:
             self.external = PrefixCache(config.external_blocks)
         self._cache = PrefixCache(config.capacity)
         self._visibility = Visibility()
+        self._expiry = Expiry(config.lifetime)
         self._slots = asyncio.Semaphore(config.slots)
         self._prefilling = asyncio.Lock()
         self._prefill_free = 0.0
@@ -140,6 +157,7 @@ class Engine:
         self.counts = Counts()
         self._cache = PrefixCache(self.config.capacity)
         self._visibility = Visibility()
+        self._expiry = Expiry(self.config.lifetime)
         if self.external is not None:
             self.external.clear()
 
@@ -192,10 +210,12 @@ class Engine:
     def _look_up(self, sequence: Generation, keys: list[int]) -> None:
         """Find what is cached of a prompt, count it, and note it in ``sequence``."""
         size, length, counts = self.config.block_size, len(sequence.ids), self.counts
+        grain = self.config.grain
         readable = self._visibility.reach(keys) if sequence.readable_after else len(keys)
-        sequence.hit = reusable_tokens(min(self._cache.match(keys), readable) * size, length, size)
+        readable = min(readable, self._expiry.reach(keys))
+        sequence.hit = grain.credit(min(self._cache.match(keys), readable) * size, length)
         known = min(self._known(keys, self._cache), readable)
-        sequence.external_hit = max(0, reusable_tokens(known * size, length, size) - sequence.hit)
+        sequence.external_hit = max(0, grain.credit(known * size, length) - sequence.hit)
         counts.queries += sequence.lookups * length
         counts.hits += sequence.lookups * sequence.hit
         counts.device += sequence.hit
@@ -209,6 +229,7 @@ class Engine:
         if sequence.readable_after:
             self._visibility.hide(keys[self._known(keys, cache) :])
         cache.insert(keys)
+        self._expiry.use(keys)
         if self.external is not None:
             self.external.insert(keys)
 
@@ -226,6 +247,8 @@ class Engine:
     async def _decode(self, sequence: Generation) -> AsyncGenerator[list[int], None]:
         # Deadlines count from the first token, so that lateness never adds up; what is due together comes together.
         seed = zlib.crc32(array("I", sequence.ids).tobytes()) + sequence.sample
+        seed += sequence.wrong_kv * sequence.cached
+        sequence.seed = seed
         step = self.config.decode_time
         while len(sequence.output) < sequence.max_tokens:
             done = len(sequence.output)

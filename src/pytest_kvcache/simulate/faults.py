@@ -54,6 +54,9 @@ class Faults(BaseModel):
         late_counters: what a generation request counted appears on the metrics page this many seconds after its end.
         readable_after: a prefix is found in the cache only so many seconds after the first answer to it, as in hosted
             caches; what was cached before this fault is not affected.
+        isolation_leak: the salt of a request separates nothing.
+        wrong_kv: what is computed behind cached blocks comes out wrong, so a warm answer differs from the cold one.
+        warm_logprobs_off: the log probabilities of a warm answer are so much too high; its tokens are right.
         reset_lies: a reset answers success and clears nothing, as vLLM before 0.26 may.
         reset_keeps_external: a reset that asks for the external store answers success and leaves the store.
         version: what ``/version`` says.
@@ -96,6 +99,9 @@ class Faults(BaseModel):
     stuck_running: bool = False
     late_counters: float = Field(default=0.0, ge=0.0)
     readable_after: float = Field(default=0.0, ge=0.0)
+    isolation_leak: bool = False
+    wrong_kv: bool = False
+    warm_logprobs_off: float = 0.0
     reset_lies: bool = False
     reset_keeps_external: bool = False
     version: str | None = None

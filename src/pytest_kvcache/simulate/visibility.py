@@ -1,4 +1,7 @@
-"""When cached blocks can be read: hosted caches need some seconds from the first answer until its prefix is found."""
+"""When cached blocks can be read.
+
+Hosted caches need some seconds from the first answer until its prefix is found, and forget what was not used for long.
+"""
 
 from __future__ import annotations
 
@@ -28,5 +31,32 @@ class Visibility:
         now = time.monotonic()
         for depth, key in enumerate(keys):
             if self._since.get(key, -math.inf) > now:
+                return depth
+        return len(keys)
+
+
+class Expiry:
+    """How long blocks are found after their last use.
+
+    Args:
+        lifetime: seconds; 0: for ever.
+    """
+
+    def __init__(self, lifetime: float) -> None:
+        self._lifetime = lifetime
+        self._used: dict[int, float] = {}
+
+    def use(self, keys: Iterable[int]) -> None:
+        """Note that blocks are used now."""
+        if self._lifetime:
+            self._used.update(dict.fromkeys(keys, time.monotonic()))
+
+    def reach(self, keys: Sequence[int]) -> int:
+        """Return how many leading blocks of ``keys`` were used within the lifetime."""
+        if not self._lifetime:
+            return len(keys)
+        since = time.monotonic() - self._lifetime
+        for depth, key in enumerate(keys):
+            if self._used.get(key, -math.inf) < since:
                 return depth
         return len(keys)
