@@ -34,14 +34,15 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         measured = rate
     predicted = predicted_rate(expectation, measurements)
     ceiling = ceiling_rate(expectation, measurements)
+    room = predicted_slack(expectation, measurements)
     target, slack = expectation.target, 0.0
     if target is None and expectation.min is None and expectation.max is None:
-        target, slack = predicted, predicted_slack(measurements)
+        target, slack = predicted, room
         if target is None:
             found.append(_NOTHING_ASKED)
     cause: Finding | None = None
     if measured is not None:
-        found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
+        found += [*_above(measured, ceiling, room, measurements), *_compare(expectation, measured, target, slack)]
         if any(finding.code == "KV201" for finding in found):
             cause = main_cause(measurements)
             found += [cause] if cause is not None else []
@@ -77,9 +78,9 @@ def _weigh_failures(
     return [f for f in found if f.code != "KV123"]  # they decide, so what they leave open does not matter
 
 
-def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement]) -> Iterator[Finding]:
+def _above(rate: Rate, ceiling: float | None, room: float, measurements: Sequence[Measurement]) -> Iterator[Finding]:
     # without a ceiling: no more can hit than was looked up
-    highest = 1.0 if ceiling is None else ceiling + predicted_slack(measurements)
+    highest = 1.0 if ceiling is None else ceiling + room
     if rate.low <= highest + _EPSILON:
         return
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import add
 from typing import Literal
 
 from .model import Exchange, Expectation, Finding, Measurement
@@ -68,33 +70,67 @@ def rate_of(expectation: Expectation, measurements: Sequence[Measurement]) -> Ra
         return Finding(
             "KV106", "the test measured nothing", "call kv.run, or leave the kv fixtures out to measure all of it"
         )
+    problem = _unskippable(expectation, measurements)
+    if problem is not None:
+        return problem
     if expectation.weight == "request":
-        return _request_rate(measurements)
+        return _request_rate(expectation, measurements)
     total: Rate | None = None
     for measurement in measurements:
         rate = _token_rate(expectation, measurement)
-        if not isinstance(rate, Finding) and expectation.requests == "warm":
-            rate = _without_cold(rate, measurement)
         if isinstance(rate, Finding):
             return rate
         total = rate if total is None else total + rate
     return total or Rate(0, 0, "counters")
 
 
-def _without_cold(rate: Rate, m: Measurement) -> Rate | Finding:
-    """Leave the requests out that nobody could have warmed, in both sums."""
+# --- requests that are in neither sum --------------------------------------------------------------------------------
+
+
+def _unskippable(expectation: Expectation, measurements: Sequence[Measurement]) -> Finding | None:
+    if not expectation.skip_turns:
+        return None
+    asked = f"skip_turns={expectation.skip_turns}"
+    if expectation.tier != "total":
+        return Finding("KV115", f"{asked} needs tier='total': usage does not tell the tiers of the turns left out")
+    if all(e.turn is None for m in measurements for e in m.exchanges):
+        return Finding("KV115", f"{asked}: nothing here was sent as a conversation", "leave it out")
+    return None
+
+
+def _in_sums(expectation: Expectation, m: Measurement) -> list[bool] | Finding:
+    """Return which exchanges count: not those of skipped turns, nor those that nobody could have warmed."""
+    later = [not _skipped(expectation, e) for e in m.exchanges]
+    if expectation.requests == "all":
+        return later
     prediction = m.prediction
     if prediction is None or len(prediction.per_request) != len(m.exchanges):
         return Finding("KV115", "requests='warm' needs a prediction, to know which requests had something to hit")
-    cold: list[Exchange] = [e for e, hit in zip(m.exchanges, prediction.per_request, strict=True) if e.ok and not hit]
-    hit = cached_tokens(cold) if cold else 0
+    most = map(add, prediction.per_request, prediction.room or repeat(0))
+    return [kept and hit > 0 for kept, hit in zip(later, most, strict=True)]
+
+
+def _skipped(expectation: Expectation, exchange: Exchange) -> bool:
+    return exchange.turn is not None and exchange.turn < expectation.skip_turns
+
+
+def _without(rate: Rate, left_out: Sequence[Exchange], m: Measurement) -> Rate | Finding:
+    """Take answered requests out of the counters' sums, by their usage."""
+    hit = cached_tokens(left_out) if left_out else 0
     if hit is None:
-        return Finding("KV111", "requests='warm' needs every cold request's cached_tokens", _usage_advice(m))
-    return replace(rate, hit=rate.hit - hit, query=rate.query - sum(map(prompt_tokens, cold)))
+        what = "a rate over some of the requests needs cached_tokens of every other one"
+        return Finding("KV111", what, _usage_advice(m))
+    query = sum(prompt_tokens(e) * e.lookups for e in left_out)
+    return replace(rate, hit=rate.hit - hit, query=rate.query - query)
+
+
+# --- where the numbers come from -------------------------------------------------------------------------------------
 
 
 def _token_rate(expectation: Expectation, m: Measurement) -> Rate | Finding:
-    counters = m.counters
+    kept, counters = _in_sums(expectation, m), m.counters
+    if isinstance(kept, Finding):
+        return kept
     if counters is not None and expectation.source != "usage":
         hit = counters.of(expectation.tier)
         if hit is None:
@@ -102,21 +138,23 @@ def _token_rate(expectation: Expectation, m: Measurement) -> Rate | Finding:
                 "KV101",
                 f"{m.facts.engine} reports no tier {expectation.tier!r}; it reports {', '.join(counters.hits)}",
             )
-        return Rate(hit, counters.query, "counters", counters.hit_error, counters.query_error, *doubtful(m, hit))
+        errors = counters.hit_error, counters.query_error
+        rate = Rate(hit, counters.query, "counters", *errors, *doubtful(m, hit))
+        return _without(rate, [e for e, keep in zip(m.exchanges, kept, strict=True) if e.ok and not keep], m)
     if expectation.source == "counters" or not m.own_traffic:
         return Finding("KV101", "the window has no counters to judge by", _lost_counters(m))
     if expectation.tier != "total":
         return Finding("KV101", f"usage does not tell tiers apart, so tier={expectation.tier!r} needs counters")
     if m.facts.variant is not None and expectation.source == "auto":
         return Finding("KV101", "the counters of this engine were not read", _lost_counters(m))
-    return _usage_rate(m)
+    return _usage_rate(m, kept)
 
 
-def _usage_rate(m: Measurement) -> Rate | Finding:
-    cached = cached_tokens(m.exchanges)
-    whole = [e for e in m.exchanges if e.ok]
-    if not whole:
+def _usage_rate(m: Measurement, kept: Sequence[bool]) -> Rate | Finding:
+    if not any(e.ok for e in m.exchanges):
         return Finding("KV106", "no request was answered, so usage says nothing")
+    whole = [e for e, keep in zip(m.exchanges, kept, strict=True) if e.ok and keep]
+    cached = cached_tokens(whole) if whole else 0
     if cached is None:
         told = sum(e.cached_tokens is not None for e in whole)
         return Finding("KV111", f"only {told} of {len(whole)} replies report cached_tokens", _usage_advice(m))
@@ -126,8 +164,8 @@ def _usage_rate(m: Measurement) -> Rate | Finding:
     return Rate(cached, sum(tokens for tokens in prompts if tokens is not None), "usage")
 
 
-def _request_rate(measurements: Sequence[Measurement]) -> Rate | Finding:
-    whole = [e for m in measurements for e in m.exchanges if e.ok]
+def _request_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> Rate | Finding:
+    whole = [e for m in measurements for e in m.exchanges if e.ok and not _skipped(expectation, e)]
     if any(e.cached_tokens is None for e in whole) or not whole:
         return Finding(
             "KV111", "a request-weighted rate needs cached_tokens in every reply", _usage_advice(measurements[0])
@@ -156,36 +194,47 @@ def predicted_rate(expectation: Expectation, measurements: Sequence[Measurement]
 
 def ceiling_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
     """The rate that no cache can exceed on these workloads; None when it is not known."""
-    if expectation.requests == "warm":
-        return _warm_ceiling(expectation, measurements)
     predictions = [m.prediction for m in measurements if m.prediction is not None]
     if len(predictions) != len(measurements) or expectation.tier != "total":
         return None
-    if expectation.weight == "request":
-        hits = [hit for p in predictions for hit in p.per_request]
-        return sum(bool(hit) for hit in hits) / len(hits) if hits else None
-    query = sum(p.query_tokens for p in predictions)
-    return sum(p.hit_tokens for p in predictions) / query if query else None
+    by_request = expectation.weight == "request"
+    if by_request and (expectation.requests == "warm" or any(p.slack for p in predictions)):
+        return None  # which of the requests had a hit is not known
+    if expectation.requests == "all" and not expectation.skip_turns and not by_request:
+        query = sum(p.query_tokens for p in predictions)
+        return sum(p.hit_tokens for p in predictions) / query if query else None
+    hits = queries = 0
+    for hit, _, length in _predicted(expectation, measurements) or ():
+        hits += bool(hit) if by_request else hit
+        queries += 1 if by_request else length
+    return hits / queries if queries else None
 
 
-def predicted_slack(measurements: Sequence[Measurement]) -> float:
+def predicted_slack(expectation: Expectation, measurements: Sequence[Measurement]) -> float:
     """How far above the predicted rate the true one may lie, because what was generated is not known token by token."""
     predictions = [m.prediction for m in measurements if m.prediction is not None]
-    query = sum(p.query_tokens for p in predictions)
-    return sum(p.slack for p in predictions) / query if query else 0.0
+    slack = sum(p.slack for p in predictions)
+    if not slack:
+        return 0.0
+    counted = _predicted(expectation, measurements)
+    query = sum(p.query_tokens for p in predictions) if counted is None else sum(length for _, _, length in counted)
+    if counted is not None and all(p.room or not p.slack for p in predictions):
+        slack = sum(more for _, more, _ in counted)
+    return slack / query if query else 0.0
 
 
-def _warm_ceiling(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
-    if expectation.tier != "total" or expectation.weight == "request":
-        return None
-    hits = queries = 0
+def _predicted(expectation: Expectation, measurements: Sequence[Measurement]) -> list[tuple[int, int, int]] | None:
+    """Return predicted hits, what may come on top and prompt of each request that counts; None when not known."""
+    found: list[tuple[int, int, int]] = []
     for m in measurements:
-        if m.prediction is None or len(m.prediction.per_request) != len(m.exchanges):
+        prediction, kept = m.prediction, _in_sums(expectation, m)
+        if prediction is None or isinstance(kept, Finding) or len(prediction.per_request) != len(m.exchanges):
             return None
-        for exchange, hit in zip(m.exchanges, m.prediction.per_request, strict=True):
-            hits += hit
-            queries += prompt_tokens(exchange) if hit else 0
-    return hits / queries if queries else None
+        room = prediction.room or [0] * len(m.exchanges)
+        for exchange, keep, hit, more in zip(m.exchanges, kept, prediction.per_request, room, strict=True):
+            if keep:
+                found.append((hit, more, prompt_tokens(exchange)))
+    return found
 
 
 def warm_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:

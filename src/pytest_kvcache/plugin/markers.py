@@ -29,11 +29,13 @@ def hit_rate(
     source: Source = "auto",
     requests: Scope = "all",
     max_failed: int = 0,
+    skip_turns: int = 0,
 ) -> Expectation:
     """Judge the prefix-cache hit rate of the test: `target` within ±`tol`, at least `min`, at most `max`; nothing: the
     rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture
     the whole test. `tier` is local, external, host, storage, ... or total; `requests='warm'` leaves out the requests
-    that had nothing to hit; more than `max_failed` failed requests fail the test.
+    that had nothing to hit, `skip_turns=1` the first turn of every conversation; more than `max_failed` failed requests
+    fail the test.
     """
     from ..model import Expectation, Scope, Source, Tier, Weight
 
@@ -50,13 +52,16 @@ def hit_rate(
     for name, word, allowed in words:
         if word not in get_args(allowed):
             raise ConfigurationError(f"{name}={word!r} is none of {', '.join(get_args(allowed))}")
-    if isinstance(max_failed, bool) or not isinstance(max_failed, int) or max_failed < 0:
-        raise ConfigurationError(f"max_failed={max_failed!r} is no number of requests")
+    for name, number, of in (("max_failed", max_failed, "requests"), ("skip_turns", skip_turns, "turns")):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ConfigurationError(f"{name}={number!r} is no number of {of}")
+    if skip_turns and tier != "total":
+        raise ConfigurationError("skip_turns needs tier='total': replies do not tell the tier of their cached tokens")
     if weight == "request" and requests == "warm":
         raise ConfigurationError("requests='warm' is for token-weighted rates; weight='request' counts all requests")
     if weight == "request" and source == "counters":
         raise ConfigurationError("weight='request' comes from each reply's usage; source='counters' cannot tell it")
-    return Expectation(target, tol, min, max, weight, tier, source, requests, max_failed)
+    return Expectation(target, tol, min, max, weight, tier, source, requests, max_failed, skip_turns)
 
 
 def kv_reset(mode: ResetMode = "require") -> ResetMode:
