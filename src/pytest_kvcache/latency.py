@@ -1,4 +1,10 @@
-"""Samples of a duration to what people read: exact percentiles, in seconds."""
+"""Samples of a duration to what people read: exact percentiles, in seconds.
+
+In a closed loop times count from the moment at which the body was handed to the socket, of the last attempt where it
+was sent again. In an open loop they count from the moment at which the request was due: the waits for a place, for a
+client or server that has fallen behind and for a retry are part of them, so that a slow server cannot hide by being
+asked less (coordinated omission: Tene, How NOT to Measure Latency).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +69,7 @@ class Latency:
 
 
 def ttft(exchanges: Sequence[Exchange]) -> Latency:
-    """Time to first token of every whole answer: body handed to the socket until the first chunk with content."""
+    """Time to first token of every whole answer: body handed to the socket (or due) until the first content."""
     return Latency.of(e.ttft for e in exchanges if e.ok)
 
 
@@ -73,7 +79,7 @@ def itl(exchanges: Sequence[Exchange]) -> Latency:
 
 
 def e2e(exchanges: Sequence[Exchange]) -> Latency:
-    """End-to-end latency of every whole answer: body handed to the socket until the answer was complete."""
+    """End-to-end latency of every whole answer: body handed to the socket (or due) until it was complete."""
     return Latency.of(e.e2e for e in exchanges if e.ok)
 
 

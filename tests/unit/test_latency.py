@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,15 @@ def test_definitions_count_whole_answers_only() -> None:
     assert output_rate(both) == 3 / 4
     assert output_rate([BROKEN]) is None
     assert output_rate([Exchange("load", 0.0, 5.0, sent=1.0)]) is None
+
+
+def test_a_scheduled_request_counts_from_when_it_was_due() -> None:
+    late = replace(WHOLE, scheduled=0.25)  # sent at 1, first content at 2, whole at 5
+    assert (ttft([late]).samples, e2e([late]).samples) == ((1.75,), (4.75,))
+    assert itl([late]).samples == (0.5, 1.0)
+    assert output_rate([late]) == 3 / 4  # what was generated per second of sending
+    retried = replace(late, earlier=(BROKEN,))
+    assert (ttft([retried]).samples, len(itl([retried]))) == ((1.75,), 2)  # a failed attempt is no sample
 
 
 def test_hidden_characters_become_visible() -> None:

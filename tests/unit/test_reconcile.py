@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_kvcache.model import Finding, Tokens
-from pytest_kvcache.reconcile import Sent, corrected, counted_once, in_tokens
+from pytest_kvcache.model import Exchange, Failure, Finding, Measurement, ServerFacts, Tokens
+from pytest_kvcache.reconcile import Sent, compare, corrected, counted_once, doubtful, in_tokens, sent
 
 # 1,000 prompt tokens, 480 hit, each looked up three times while it waited
 INFLATED = {"0": Tokens(3000, {"local": 1440}, 1000)}
@@ -60,9 +62,60 @@ def test_blocks_become_tokens_where_the_prompts_are_known() -> None:
         ({"0": Tokens(9, {"local": 5})}, None, Sent(164, 164, (100, 64)), "KV101"),
         ({"0": Tokens(5, {}), "1": Tokens(4, {})}, 16, Sent(164, 164, (100, 64)), "KV101"),
         ({"0": Tokens(9, {"local": 5})}, 16, Sent(100, 164, (100,)), "KV103"),  # one failed: seen or not?
+        ({"0": Tokens(9, {"local": 5})}, 16, Sent(164, 264, (100, 64)), "KV101"),  # likely not, but who knows
     ],
 )
 def test_blocks_that_cannot_become_tokens(blocks: dict[str, Tokens], size: int | None, sent: Sent, code: str) -> None:
     found = in_tokens(blocks, size, sent)
     assert isinstance(found, Finding)
     assert found.code == code
+
+
+# --- retries ---------------------------------------------------------------------------------------------------------
+
+ANSWERED = Exchange("load", 0.0, 1.0, sent=0.1, prompt_len=100, prompt_tokens=100)
+REFUSED = Exchange("load", 0.0, 1.0, sent=0.1, prompt_len=100, status=429, failure=Failure("http", "HTTP 429"))
+NEVER_SENT = Exchange("load", 0.0, 1.0, prompt_len=100, failure=Failure("connect", "refused"))
+
+
+@pytest.mark.parametrize(
+    ("exchange", "expected"),
+    [
+        (ANSWERED, Sent(100, 100, (100,))),
+        (replace(ANSWERED, earlier=(REFUSED,)), Sent(100, 200, (100,))),
+        (replace(ANSWERED, earlier=(REFUSED, NEVER_SENT, REFUSED)), Sent(100, 300, (100,))),
+        (replace(REFUSED, earlier=(REFUSED,)), Sent(0, 200)),
+        (replace(NEVER_SENT, earlier=(REFUSED,)), Sent(0, 100)),
+        # only the answer tells how long the prompt was that all of them sent
+        (replace(ANSWERED, prompt_len=None, earlier=(replace(REFUSED, prompt_len=None),)), Sent(100, 200, (100,))),
+        (replace(ANSWERED, lookups=2, earlier=(REFUSED,)), Sent(200, 400, (100, 100))),
+        (replace(ANSWERED, lookups=0, earlier=(REFUSED,)), Sent(0, 0)),
+    ],
+)
+def test_an_earlier_attempt_may_have_been_looked_up(exchange: Exchange, expected: Sent) -> None:
+    assert sent([exchange]) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "hit", "codes", "left_open"),
+    [
+        (200, 140, [], (0, 0)),  # refused before admission: nothing of it was counted
+        # The gateway lost an answer that the engine had computed: 70 of its 100 hit, and 99 of the retry's.
+        (300, 239, [], (100, 100)),
+        (250, 169, [], (50, 50)),  # cut off inside
+        (301, 239, ["KV103"], (101, 100)),
+        (199, 140, ["KV104"], (0, 0)),
+    ],
+)
+def test_what_a_retry_leaves_open(query: int, hit: int, codes: list[str], left_open: tuple[int, int]) -> None:
+    cached = 70 if query <= 200 else 99
+    first = replace(ANSWERED, cached_tokens=70)
+    retried = replace(ANSWERED, cached_tokens=cached, earlier=(replace(REFUSED, status=504),))
+    measured = Measurement(
+        title="t",
+        facts=ServerFacts(engine="vllm", model="m", caching=True),
+        engines={"0": Tokens(query, {"local": hit}, query)},
+        exchanges=(first, retried),
+    )
+    assert [finding.code for finding in compare(measured)] == codes
+    assert doubtful(measured, hit) == left_open
