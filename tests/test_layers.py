@@ -38,7 +38,7 @@ PURE = {
         )
     ),
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
-    *(name_of(path) for path in FILES if path.parent.name == "model"),
+    *(name_of(path) for path in FILES if path.parent.name in ("model", "divergence")),
     "endpoint.py",
 }
 SPEAKS_PYTEST = ("plugin", "suite")

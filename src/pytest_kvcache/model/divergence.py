@@ -30,6 +30,7 @@ class Divergence:
 
     Attributes:
         cause: its class; ``text`` when it is none of the others.
+        detail: what more is known of it in words, such as ``think block``; never the user's text.
         where: place in the request, such as ``system message`` or ``tools``; never the user's text.
         message: number of the message; None when it is in none (tools, salt, model).
         part: number of the content part in a message of several; None otherwise.
@@ -47,6 +48,7 @@ class Divergence:
 
     cause: Class
     where: str
+    detail: str = ""
     message: int | None = None
     part: int | None = None
     character: int | None = None
@@ -59,3 +61,7 @@ class Divergence:
     left: str = field(default="", repr=False)
     right: str = field(default="", repr=False)
     advice: str = ""
+    requests: tuple[int, ...] = ()
+    pairs: int | None = None
+    of_pairs: int | None = None
+    expected: bool = False

@@ -1,0 +1,10 @@
+"""Where two requests that should share a prefix part, why, and what to do about it. Pure: no I/O, no tokenizer."""
+
+from __future__ import annotations
+
+from .advice import TITLES, advice, sentence
+from .first import first
+from .pairs import Sent, between
+from .volatile import Span, clear
+
+__all__ = ["TITLES", "Sent", "Span", "advice", "between", "clear", "first", "sentence"]

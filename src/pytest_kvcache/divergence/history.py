@@ -1,0 +1,110 @@
+"""How the messages of two requests differ: has one of them grown, lost its past, or something else in it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from ..model.divergence import Class
+from .found import Found, in_text, is_ordinary
+from .request import Message, Part
+
+_SUMMARY = re.compile(
+    r"\b(?:summar(?:y|i[sz]ed)|compact(?:ed|ion)|earlier conversation|cleared|truncated|omitted)\b", re.I
+)
+_NO_CHANCE = 40  # characters of a message that is not said twice by chance
+_HEAD = 200  # characters in which a summary says that it is one
+
+
+def compare_system(a: Sequence[Message], b: Sequence[Message]) -> Found | None:
+    """Return how the system messages differ, None when they do not."""
+    for left, right in zip_longest(a, b):
+        if left is None or right is None:
+            present = left or right
+            return Found("system_prompt", present.where, message=present.index, detail="only one has it")
+        found = _compare_message(left, right, "system_prompt")
+        if found is not None:
+            return replace(found, alone=found.alone and len(a) == len(b))
+    return None
+
+
+def compare_messages(a: Sequence[Message], b: Sequence[Message]) -> Found | None:
+    """Return how the messages differ; None when those of one are the first ones of the other."""
+    for at, (left, right) in enumerate(zip(a, b, strict=False)):
+        found = _compare_message(left, right, "text")
+        if found is None:
+            continue
+        if found.cause == "text" and _lost_past(a, b, at):
+            return replace(found, cause="truncated_history", character=None, part=None, shared="", alone=False)
+        last = at == len(b) - 1 or at == len(a) - 1
+        ordinary = last and left.role == right.role != "tool" and is_ordinary(found)
+        rest = [m.parts for m in a[at + 1 :]] == [m.parts for m in b[at + 1 : len(a)]]
+        return replace(found, expected=ordinary, alone=found.alone and rest)
+    return None
+
+
+def _compare_message(left: Message, right: Message, otherwise: Class) -> Found | None:
+    where, index = right.where, right.index
+    if left.role != right.role:
+        return Found(otherwise, where, index, detail="another role")
+    shared = ""
+    for one, other in zip_longest(left.parts, right.parts):
+        if one is None or other is None or one.kind != other.kind:
+            return _replaced(one, other, where, index, shared)
+        found = _compare_part(one, other, otherwise, where, index)
+        if found is not None:
+            return replace(found, shared=shared) if found.cause == "image" else found
+        shared = other.text[-60:] if other.kind != "image" else shared
+    return None
+
+
+def _compare_part(one: Part, other: Part, otherwise: Class, where: str, index: int | None) -> Found | None:
+    number = other.number
+    if one.kind == "image":
+        return None if one.text == other.text else Found("image", where, index, number)
+    if one.kind == "ids":
+        shorter = min(len(one.value), len(other.value))
+        return None if one.value[:shorter] == other.value[:shorter] else Found("text", where)
+    if where == "prompt" and (one.text.startswith(other.text) or other.text.startswith(one.text)):
+        return None  # nothing closes a prompt of bare text: a longer one goes on where it ends
+    found = in_text(one.text, other.text, otherwise, where, message=index, part=number)
+    if found is not None and one.kind == "reasoning" and found.cause == "text":
+        return replace(found, cause="template_history", detail="reasoning")
+    return found
+
+
+def _replaced(one: Part | None, other: Part | None, where: str, index: int | None, shared: str) -> Found:
+    """Return what it means that a message has a part of another kind, or one more or less."""
+    kinds = {part.kind for part in (one, other) if part is not None}
+    number = next((part.number for part in (other, one) if part is not None), None)
+    if "reasoning" in kinds:
+        return Found("template_history", where, index, detail="reasoning", alone=True)
+    if "image" in kinds:
+        return Found("image", where, index, number, shared=shared, detail="only one has it")
+    return Found("text", where, index, number, detail="only one has it")
+
+
+def _lost_past(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
+    """Tell whether ``b`` lacks messages that ``a`` has from ``at`` on: dropped, summarised, or emptied."""
+    if _moved_up(a, b, at):
+        return True
+    left, right = a[at].text, b[at].text
+    emptied = left.strip() and len(right) < len(left) / 2 and at < len(a) - 1
+    kept = [m.parts for m in a[at + 1 :]] == [m.parts for m in b[at + 1 : len(a)]]
+    if emptied and kept and a[at].role in ("tool", "function", "assistant"):
+        return True
+    return _SUMMARY.search(right[:_HEAD]) is not None and _SUMMARY.search(left[:_HEAD]) is None and len(b) < len(a)
+
+
+def _moved_up(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
+    """Tell whether the last messages of ``a`` stand in ``b`` further to the front."""
+    last = a[-1]
+    if len(b) >= len(a) and b[len(a) - 1].parts == last.parts:
+        return False  # it is where it was: something in between was edited
+    return any(
+        b[m].parts == last.parts
+        and (m == at or b[m - 1].parts == a[-2].parts or len(last.text) > _NO_CHANCE)  # "go on" may be said twice
+        for m in range(at, min(len(b), len(a) - 1))
+    )

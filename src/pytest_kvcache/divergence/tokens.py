@@ -1,0 +1,69 @@
+"""Two prompts as token ids: where they part, and how much of the second one would be reusable without that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tokens that two prompts share: from ``left`` in the first and ``right`` in the second, ``length`` of them."""
+
+    left: int
+    right: int
+    length: int
+
+
+def runs(a: Sequence[Any], b: Sequence[Any], start: int, *, anchor: int = _ANCHOR) -> Iterator[Run]:
+    """Return what two prompts share behind the place at which they part, in order and without crossing.
+
+    Shorter runs than ``anchor`` are left out. Time and memory grow with the length of both.
+    """
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for at in range(len(a) - anchor, start - 1, -1):
+        places.setdefault(tuple(a[at : at + anchor]), []).append(at)  # the first place last
+    left, right = start, start
+    while right <= len(b) - anchor:
+        found = places.get(tuple(b[right : right + anchor]), [])
+        while found and found[-1] < left:  # behind us for good
+            found.pop()
+        if not found:
+            right += 1
+            continue
+        length = _shared(a, b, found[-1], right)
+        yield Run(found[-1], right, length)
+        left, right = found[-1] + length, right + length
+
+
+def _shared(a: Sequence[Any], b: Sequence[Any], left: int, right: int) -> int:
+    length, most = 0, min(len(a) - left, len(b) - right)
+    while length < most and a[left + length] == b[right + length]:
+        length += 1
+    return length
+
+
+def moved_away(a: Sequence[int], b: Sequence[int], start: int) -> int:
+    """Return how many tokens of ``b`` could be reused if what differs at ``start`` stood behind them.
+
+    These are the ones before it, and those behind it up to the next difference; at least the last is always computed.
+    """
+    run = next(runs(a, b, start), None)
+    return min(start + (run.length if run is not None else 0), max(0, len(b) - 1))
+
+
+def made_equal(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -> int:
+    """Return how many tokens of ``b`` could be reused if ``a`` had been written as ``b`` at ``start``.
+
+    Args:
+        a / b: the prompts.
+        start: where they part.
+        alone: nothing else differs. Otherwise the longest run behind it is taken to be what stands before the next
+            difference, which says too little where what was reordered holds a longer one.
+    """
+    ends = [(run.length, run.right + run.length) for run in runs(a, b, start)]
+    end = start if not ends else ends[-1][1] if alone else max(ends)[1]
+    return min(end, max(0, len(b) - 1))
