@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .bodies import Bodies
-from .shapes import Align, Send, SharedPrefix
+from .shapes import Align, SharedPrefix, Tree
+from .shares import Mix, Weights
+from .wording import Send
 
 if TYPE_CHECKING:
     from .conversation import Conversation, Think, User
@@ -22,11 +24,13 @@ class WorkloadBuilder:
     def shared_prefix(
         self,
         requests: int,
-        input_len: int,
-        hit_rate: float | None = None,
+        input_len: Mix[int],
+        hit_rate: Mix[float] | None = None,
         *,
         prefix_len: int | None = None,
         prefixes: int = 1,
+        weights: Weights = "uniform",
+        tree: Tree | None = None,
         output_len: int = 128,
         align: Align | None = "block",
         prefill: bool = True,
@@ -38,16 +42,25 @@ class WorkloadBuilder:
 
         Args:
             requests: how many are measured.
-            input_len: tokens of each prompt, as the server counts them.
-            hit_rate: wanted share of reusable tokens, 0..1; give this or ``prefix_len``.
+            input_len: tokens of each prompt, as the server counts them; a list gives several lengths to equally many
+                requests, ``{2_000: 0.75, 30_000: 0.25}`` to so large shares of them.
+            hit_rate: wanted share of reusable tokens, 0..1; or several, as for ``input_len``. Give this,
+                ``prefix_len`` or ``tree``.
             prefix_len: shared tokens.
-            prefixes: how many distinct prefixes; requests take them in turn.
+            prefixes: how many distinct prefixes.
+            weights: how requests are divided among the prefixes, the number for each being exact: ``"uniform"``, in
+                turn; ``"zipf"`` or ``("zipf", 1.2)``, by the inverse of their rank, or a power of it; or a weight for
+                each. All but the first mix them in an order that is the same in every run with the same ``seed``.
+            tree: prefixes that have parts in common, from the root down: nodes of each level in all, and tokens of
+                each node's own part. ``[(1, 4096), (10, 1024), (100, 256)]``: one system prompt, ten tenants, a
+                hundred sessions of them; requests take the sessions.
             output_len: generated tokens of each request.
             align: ``"block"``: share whole blocks, so that the rate is reached as asked; None: share exactly
                 ``hit_rate * input_len`` tokens.
-            prefill: warm every prefix before the measured window.
+            prefill: warm every prefix that is used before the measured window.
             seed: makes these prompts the same in every run of every test; ``--kv-seed`` does so for each test apart.
-            send: ``"ids"``, ``"text"``, or ``"auto"``: ids where the endpoint takes them.
+            send: ``"ids"``, ``"text"``, ``"chat"`` (one user message; ``input_len`` counts the template too), or
+                ``"auto"``: ids where the endpoint takes them, else text, and chats where nobody can tell its tokens.
             tol: how far the nearest rate that whole blocks reach may be from ``hit_rate``.
 
         Raises:
@@ -60,6 +73,8 @@ class WorkloadBuilder:
             hit_rate=hit_rate,
             prefix_len=prefix_len,
             prefixes=prefixes,
+            weights=weights,
+            tree=tree,
             output_len=output_len,
             align=align,
             prefill=prefill,
@@ -89,15 +104,16 @@ class WorkloadBuilder:
         Args:
             tokens: size of the set; ``tokens // context`` contexts.
             context: tokens of each context and of each prompt.
-            hit_rate: share of each prompt that is in the set, 0..1, rounded to whole ``chunk`` tokens.
+            hit_rate: share of each prompt that is in the set, 0..1, rounded down to whole ``chunk`` tokens.
             requests: how many are measured; None: one for each context.
             chunk: None: the server's block.
             selection: ``round_robin``: contexts in turn, the worst order for a set larger than the cache; ``random``:
-                seeded.
+                independent draws, the same in every run with the same ``seed``.
             reinit: when the set is warmed anew: ``once`` in a session of pytest, for each hit rate (``per_rate``), or
                 for each test (``per_test``).
             output_len: generated tokens of each request.
-            seed: makes the prompts the same in every run.
+            seed: makes the set and the order of its use the same in every run; what follows a context's part is always
+                new, so that no run finds what an earlier one sent.
             send: as for :meth:`shared_prefix`.
 
         Raises:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_kvcache.model import Request, ServerFacts
 from pytest_kvcache.workloads import SharedPrefix
-from pytest_kvcache.workloads.shapes import ComposedPrefix
+from pytest_kvcache.workloads.composed import ComposedPrefix
 
 from ..forecast import forecast
 from ..tokenizers_zoo import ZOO, builtin, toy
@@ -66,7 +66,7 @@ def test_prediction_is_what_brute_force_finds(
 
 def test_more_requests_than_pieces_share_one_token_more_and_the_prediction_knows() -> None:
     composed = compose(SharedPrefix(10_000, 24, prefix_len=16, output_len=1), block=1)
-    assert len(composed.vocabulary) < 1000  # so a boundary needs two digits
+    assert len(composed.wording.vocabulary) < 1000  # so a boundary needs two digits
     ids = sorted(tuple(r.prompt.ids) for r in composed.load())
     shared = [next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y) for a, b in itertools.pairwise(ids)]
     assert (min(shared), max(shared)) == (16, 17)  # neighbours in order share the most, so no pair shares more

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import Request, ServerFacts
 from pytest_kvcache.workloads import SharedPrefix, WorkloadBuilder
-from pytest_kvcache.workloads.shapes import ComposedPrefix
+from pytest_kvcache.workloads.composed import ComposedPrefix
 
 from ..forecast import forecast
 from ..tokenizers_zoo import ZOO, builtin, toy
@@ -46,7 +46,7 @@ def test_any_two_prompts_share_exactly_p_or_nothing(tokenizer: str, send: str, d
     shape = SharedPrefix(9, length, prefix_len=prefix, prefixes=prefixes, output_len=1, send=send)  # type: ignore[arg-type] # a Literal
     composed = compose(shape, tokenizer=tokenizer)
     requests, warm = list(composed.load()), list(composed.prefill())
-    around = 0 if send == "ids" else len(composed.vocabulary.lead)
+    around = 0 if send == "ids" else len(composed.wording.vocabulary.lead)
     has_prefix = prefix > around
     assert all(len(r.prompt.ids) == length for r in requests)
     for (i, left), (j, right) in itertools.combinations(enumerate(requests), 2):
@@ -161,7 +161,7 @@ def test_toy_tokenizer_composes_exact_text() -> None:
     [
         {"requests": 0}, {"input_len": 0}, {"prefixes": 0}, {"output_len": 0}, {"requests": True}, {"hit_rate": 1.5},
         {"hit_rate": None}, {"prefix_len": 10}, {"hit_rate": None, "prefix_len": 100},
-        {"hit_rate": None, "prefix_len": -1}, {"align": "word"}, {"send": "chat"},
+        {"hit_rate": None, "prefix_len": -1}, {"align": "word"}, {"send": "post"},
     ],
     ids=str,
 )  # fmt: skip

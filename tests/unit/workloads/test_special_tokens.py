@@ -9,7 +9,7 @@ import pytest
 from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import ServerFacts
 from pytest_kvcache.workloads import SharedPrefix
-from pytest_kvcache.workloads.shapes import ComposedPrefix
+from pytest_kvcache.workloads.composed import ComposedPrefix
 from pytest_kvcache.workloads.tokens import load_tokenizer
 
 from ..forecast import forecast
