@@ -54,6 +54,20 @@ class PrefixTree:
             node.children[packed[depth]] = Node(packed[depth:], owner)
         return depth
 
+    def path(self, ids: Sequence[int]) -> Iterator[Node]:
+        """Return the runs that make up an inserted sequence, first one first.
+
+        Nothing is compared: where a sequence is known to be there, its next run follows from its next token.
+
+        Raises:
+            KeyError: the sequence was never inserted.
+        """
+        node, depth = self.root, 0
+        while depth < len(ids):
+            node = node.children[ids[depth]]
+            yield node
+            depth += len(node.run)
+
     def nodes(self) -> Iterator[tuple[Node, int]]:
         """Return every run with the number of tokens before it."""
         stack = [(child, 0) for child in self.root.children.values()]

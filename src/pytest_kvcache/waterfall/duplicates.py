@@ -1,0 +1,40 @@
+"""What was missed because the request that had it was not answered yet.
+
+Hosted caches and SGLang find a prefix only once its prefill is over; vLLM lets a request join the blocks of one that is
+still running. So nothing follows from the times alone: only what was really missed, and was in flight, counts.
+
+With several engines a request may also miss because another engine has what is in flight. The data decide which it is:
+where more requests hit what was in flight than missed it, the engines do share it, and the misses are left for routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model import Grain
+from .account import Account
+from .sharing import with_answered
+from .visits import Visit
+
+
+def in_flight(visits: Sequence[Visit], accounts: Sequence[Account | None], grain: Grain) -> list[int]:
+    """Return how much of each visit's prediction only requests had that were not answered yet."""
+    found = []
+    for visit, account, answered in zip(visits, accounts, with_answered(visits), strict=True):
+        there = grain.credit(answered, visit.length)
+        found.append(max(0, account.predicted - there) if account else 0)
+    return found
+
+
+def take_duplicates(accounts: Sequence[Account | None], flying: Sequence[int], engines: int) -> None:
+    """Move what was missed in flight from what is left to ``duplicates``."""
+    hits = misses = 0
+    for account, tokens in zip(accounts, flying, strict=True):
+        if account is not None and account.measured is not None and tokens:
+            missed = account.left >= tokens
+            hits, misses = hits + (not missed), misses + missed
+    if engines > 1 and hits > misses:
+        return
+    for account, tokens in zip(accounts, flying, strict=True):
+        if account is not None:
+            account.take("duplicates", tokens)
