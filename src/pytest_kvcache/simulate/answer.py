@@ -66,6 +66,7 @@ class Answerer:
         ]
         number = f"{'chatcmpl' if body.chat else 'cmpl'}-{next(_numbers):016x}"
         self._head: dict[str, Any] = {"id": number, "created": int(time.time()), "model": self.model}
+        self._called = body.called
         self._every = body.stream_options.continuous_usage_stats or self.faults.usage_every_chunk
         self._plain = not (self._every or body.return_token_ids or body.wants_logprobs)
 
@@ -164,10 +165,10 @@ class Answerer:
         last = at == sequence.max_tokens
         if at == 1 and self.body.echo and not self.body.chat:
             text = self.tokenizer.decode(list(sequence.ids)) + text
-        if self._plain and not last:
+        if self._plain and not last and (at > 1 or self._called is None):
             before, after = self._ready[index]
             return before + json.dumps(text).encode() + after
-        choice = self._delta(index, text)
+        choice = self._delta(index, text, first=at == 1, last=last)
         choice["logprobs"] = told(self.body, sequence, [token], at - 1, self._text_of)
         if self.body.return_token_ids:
             choice["token_ids"] = [token]
@@ -175,7 +176,7 @@ class Answerer:
                 choice["prompt_token_ids"] = sequence.ids
         if not last:
             return self._event([choice], usage=self._usage_at(at))
-        choice.update(finish_reason="length", stop_reason=None)
+        choice.update(finish_reason=self._reason, stop_reason=None)
         signed = {} if self.body.stream_options.include_usage else _SIGNATURE  # it goes into the last event
         return self._event([choice], usage=self._usage_at(at), **signed)
 
@@ -188,9 +189,19 @@ class Answerer:
             made.append((before, after))
         return made
 
-    def _delta(self, index: int, text: str) -> dict[str, Any]:
+    @property
+    def _reason(self) -> str:
+        return "length" if self._called is None else "tool_calls"
+
+    def _call_id(self, index: int) -> str:
+        return f"chatcmpl-tool-{self._head['id'][-16:]}{index:04x}"  # always of one length, as it stands in histories
+
+    def _delta(self, index: int, text: str, *, first: bool = False, last: bool = False) -> dict[str, Any]:
         if self.body.chat:
             said: dict[str, Any] = {"delta": {"content": text}}
+            if self._called is not None:
+                piece = self._called.delta(text, self._call_id(index), first=first, last=last)
+                said = {"delta": {"tool_calls": [piece]}}
             return {"index": index, **said, "logprobs": None, "finish_reason": None, "token_ids": None}
         said = {"text": text, "logprobs": None, "finish_reason": None, "stop_reason": None}
         return {"index": index, **said, "prompt_token_ids": None, "token_ids": None}
@@ -205,13 +216,16 @@ class Answerer:
         ids = self.body.return_token_ids
         end = {
             "logprobs": told(self.body, sequence, sequence.output, 0, self._text_of),
-            "finish_reason": "length",
+            "finish_reason": self._reason,
             "stop_reason": None,
             "token_ids": sequence.output if ids else None,
             "routed_experts": None,
         }
         if self.body.chat:
-            return {"index": index, "message": {"role": "assistant", "content": text, **_MESSAGE_NULLS}, **end}
+            said: dict[str, Any] = {"role": "assistant", "content": text, **_MESSAGE_NULLS}
+            if self._called is not None:
+                said |= {"content": None, "tool_calls": [self._called.whole(text, self._call_id(index))]}
+            return {"index": index, "message": said, **end}
         text = (self.tokenizer.decode(list(sequence.ids)) if self.body.echo else "") + text
         prompt = {"prompt_logprobs": None, "prompt_token_ids": sequence.ids if ids else None}
         return {"index": index, "text": text, **end, **prompt}

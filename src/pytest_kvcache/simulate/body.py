@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .tools import Called, ChoiceError, called
+
 
 class BodyError(Exception):
     """The request is refused with status 400; the text is the server's message.
@@ -35,6 +37,7 @@ class Generate(BaseModel):
     prompt: Any = None
     messages: list[dict[str, Any]] | None = None
     tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     stream: bool = False
@@ -54,6 +57,11 @@ class Generate(BaseModel):
         """Tokens to generate; 16 unless asked otherwise, as the OpenAI completions route has it."""
         asked = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         return 16 if asked is None else asked
+
+    @property
+    def called(self) -> Called | None:
+        """The call of a tool that the answer must be."""
+        return called(self.tools, self.tool_choice) if self.chat else None
 
     @property
     def wants_logprobs(self) -> bool:
@@ -102,6 +110,10 @@ def parse_generate(content: dict[str, Any], *, chat: bool) -> Generate:
         raise BodyError("messages must not be empty", "messages")
     if body.output_len < 1:
         raise BodyError(f"max_tokens must be at least 1, got {body.output_len}", "max_tokens")
+    try:
+        _ = body.called
+    except ChoiceError as error:
+        raise BodyError(str(error), "tool_choice") from None
     if given.get("stream_options") and not body.stream:
         raise BodyError("stream_options need stream=true", "stream_options")
     return body
