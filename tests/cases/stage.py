@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 AT_REST = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"  # every page of a vLLM has them
 SGLANG_AT_REST = "sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n"
 BLOCKS_OF_16 = 'vllm:cache_config_info{engine="0",block_size="16",enable_prefix_caching="True"} 1\n'
+NO_GENERATION = ("/tokenize", "/apply-template")  # a stage tells nothing of its tokens
 
 
 class Reply(NamedTuple):
@@ -87,7 +88,7 @@ def playing(stage: Stage) -> Iterator[str]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self._answer(stage.post)
+            self._answer((lambda: Reply(404)) if self.path in NO_GENERATION else stage.post)
 
         def _answer(self, reply: Callable[[], Reply]) -> None:
             with lock:
