@@ -44,6 +44,9 @@ class Bodies:
         for api in dict.fromkeys(self.apis):
             if api not in PATHS:
                 raise WorkloadError(f"{name}: api={api!r} is none of {', '.join(PATHS)}")
+        for of, given in (("apis", self.apis if self.bodies else ()), ("sessions", self.sessions)):
+            if given and len(given) != len(self.bodies):
+                raise WorkloadError(f"{name}: {len(given)} {of} for {len(self.bodies)} bodies")
         if not 0 <= self.warm < max(1, len(self.bodies)):
             raise WorkloadError(f"{name}: warm={self.warm} leaves nothing to measure of {len(self.bodies)} bodies")
         for number, body in enumerate(self.bodies):

@@ -199,17 +199,22 @@ class WorkloadBuilder:
     ) -> Bodies:
         """Describe the prompts or recorded requests of a file, sent as they are, in its order.
 
-        Their reuse is predicted from their tokens where the server tells them.
+        Their reuse is predicted from their tokens where the server tells them, as of :meth:`requests`. Requests of one
+        session follow one another, and a session begins when one in flight has ended: with ``concurrency=1`` one is
+        over before the next.
 
         Args:
-            path: JSONL of OpenAI bodies or of batch rows, ShareGPT JSON, or one prompt a line.
+            path: JSONL of OpenAI bodies or of batch rows, ShareGPT JSON, or one prompt a line; plain or gzip, UTF-8.
+                ``session``, ``session_id`` or ``conversation_id`` beside a body, or around it as in
+                ``{"body": {...}, "session": "a"}``, names its session and is not sent. In a ShareGPT conversation,
+                every turn of the human becomes a request with the turns before it.
             format: ``bodies``, ``sharegpt``, ``lines``, or ``auto``: what the file looks like.
-            limit: only the first so many requests.
+            limit: only the first so many requests; what stands behind them is not read.
             warm: how many of the first ones are sent before the measured window.
             max_tokens: for requests that say none; None: the server's default.
 
         Raises:
-            WorkloadError: the file cannot be read; names the line.
+            WorkloadError: an argument is out of range, or the file cannot be read; names the line and shows none of it.
         """
         from .recorded import read
 
@@ -242,8 +247,10 @@ class WorkloadBuilder:
     def requests(self, bodies: Iterable[Mapping[str, Any]], *, api: str = "chat", warm: int = 0) -> Bodies:
         """Describe requests of your own, sent as they are; ``model`` is filled in where a body has none.
 
-        Nothing is predicted for them, so the marker needs a target, ``min`` or ``max``. What each adds to the query
-        tokens is known all the same (``n`` samples, lists of prompts, ``prompt_logprobs``), and checked.
+        Their reuse is predicted where the server tells the tokens of all of them, and counts as many when they are
+        sent. It does not for images, for other forms than ``chat`` and ``completions``, for lists of prompts, several
+        answers (``n``) or prompts' logprobs; then the marker needs a target, ``min`` or ``max``. What each adds to the
+        query tokens is known all the same, and checked.
 
         Args:
             bodies: JSON objects.
