@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .advice import TITLES, advice, sentence
+from .alone import volatile
 from .first import first
 from .pairs import Sent, between
-from .volatile import Span, clear
 
-__all__ = ["TITLES", "Sent", "Span", "advice", "between", "clear", "first", "sentence"]
+__all__ = ["TITLES", "Sent", "advice", "between", "first", "sentence", "volatile"]

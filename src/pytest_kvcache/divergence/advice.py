@@ -103,9 +103,9 @@ def _place(divergence: Divergence) -> str:
 
 
 def _shown(divergence: Divergence) -> str:
-    before = f"…{_visible(divergence.shared)} then " if divergence.shared else ""
-    sides = " / ".join(f'"{_visible(text)}"' for text in (divergence.left, divergence.right))
-    return f"{before}{sides}" if len(divergence.requests) != 1 else f'{before}"{_visible(divergence.left)}"'
+    before = f'"…{_visible(divergence.shared)}" then ' if divergence.shared else ""
+    texts = (divergence.left,) if len(divergence.requests) == 1 else (divergence.left, divergence.right)
+    return before + " / ".join(f'"{_visible(text)}"' for text in texts)
 
 
 def _visible(text: str) -> str:

@@ -15,12 +15,12 @@ from .found import Found
 from .history import compare_messages, compare_system
 from .request import Message, Rendered, read
 from .template import compare_rendered
-from .tokens import made_equal, moved_away
+from .tokens import appended, made_equal, moved_away
 from .tools import compare_tools
 
 _ADAPTERS = ("lora_path", "lora_name", "lora_request", "lora", "adapter_id", "adapter")
 _APART: tuple[Class, ...] = ("model", "adapter", "salt")  # other caches, so that nothing at all is shared
-_WRITTEN_ALIKE: tuple[Class, ...] = ("tool_order", "key_order", "whitespace", "template_history")
+_WRITTEN_ALIKE: tuple[Class, ...] = ("tool_order", "key_order", "whitespace")
 
 
 def first(
@@ -140,4 +140,6 @@ def _recoverable(found: Found, ids: tuple[Sequence[int], Sequence[int]], token: 
         return min(token, max(0, len(b) - 1))
     if found.cause in _WRITTEN_ALIKE:
         return made_equal(a, b, token, alone=found.alone)
-    return moved_away(a, b, token)
+    if found.cause == "template_history":
+        return appended(a, b, token, alone=found.alone)
+    return moved_away(a, b, token, found.width)

@@ -24,6 +24,7 @@ class Found:
         where / message / part / character / moved / detail: as of :class:`~pytest_kvcache.model.Divergence`.
         shared / left / right: the text before, and the two that differ.
         same_behind: characters that are the same behind what differs.
+        width: characters of something volatile in the second text, those included that are the same.
         expected: nothing is wrong: the last message is another one.
         alone: nothing else differs.
     """
@@ -39,6 +40,7 @@ class Found:
     left: str = ""
     right: str = ""
     same_behind: int = 0
+    width: int = 0
     expected: bool = False
     alone: bool = False
 
@@ -62,6 +64,7 @@ def in_text(
         left=left[at : min(difference.left_end, at + _CONTEXT)],
         right=right[at : min(difference.right_end, at + _CONTEXT)],
         same_behind=_same_behind(left, right, difference),
+        width=0 if difference.start is None else difference.right_end - difference.start,
         alone=_is_alone(left, right, difference),
     )
 

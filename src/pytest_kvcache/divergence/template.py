@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from .found import Found, in_text
 from .request import Rendered
-
-_ANSWER_BEGINS = (
-    16  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
-)
+from .tokens import ANSWER_BEGINS
 
 
 def compare_rendered(
@@ -31,7 +28,7 @@ def compare_rendered(
         if ids is None or token is None or token >= len(ids[0]) - 1:
             return None  # the last token before an answer may join with the answer's first letter
         grown = len(right.messages) > len(left.messages) and right.messages[0].role != "prompt"
-        if grown and len(ids[0]) - token <= _ANSWER_BEGINS:
+        if grown and len(ids[0]) - token <= ANSWER_BEGINS:
             begun = right.messages[len(left.messages)]
             return Found("template_history", begun.where, begun.index, detail="start of the answer", alone=True)
         return Found("template_history", "rendered prompt", alone=True)
@@ -43,7 +40,7 @@ def compare_rendered(
         found.cause,
         where,
         message=message,
-        character=found.character,
+        character=found.character if message is None else None,
         detail=found.detail,
         shared=found.shared,
         left=found.left,

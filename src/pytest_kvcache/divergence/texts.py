@@ -29,12 +29,14 @@ class Difference:
         cause: None: of no class that the text alone shows.
         at: the first character that differs.
         left_end / right_end: ends of what differs, as far as the class tells it.
+        start: where it begins, such as the date of which only the seconds differ.
     """
 
     cause: Class | None
     at: int
     left_end: int
     right_end: int
+    start: int | None = None
 
 
 def compare(left: str, right: str) -> Difference | None:
@@ -52,7 +54,7 @@ def compare(left: str, right: str) -> Difference | None:
         return Difference("template_history", at, len(left), len(right))
     spans = differing(left, right, at)
     if spans is not None:
-        return Difference(spans[0].cause, at, spans[0].end, spans[1].end)
+        return Difference(spans[0].cause, at, spans[0].end, spans[1].end, spans[0].start)
     return Difference(None, at, len(left), len(right))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 _ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
 
+ANSWER_BEGINS = 24  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -46,13 +48,22 @@ def _shared(a: Sequence[Any], b: Sequence[Any], left: int, right: int) -> int:
     return length
 
 
-def moved_away(a: Sequence[int], b: Sequence[int], start: int) -> int:
+def moved_away(a: Sequence[int], b: Sequence[int], start: int, width: int = 0) -> int:
     """Return how many tokens of ``b`` could be reused if what differs at ``start`` stood behind them.
 
     These are the ones before it, and those behind it up to the next difference; at least the last is always computed.
+
+    Args:
+        a / b: the prompts.
+        start: where they part.
+        width: characters of what differs as a whole, such as a date of which only the seconds do: at most so many
+            tokens move away with it.
     """
     run = next(runs(a, b, start), None)
-    return min(start + (run.length if run is not None else 0), max(0, len(b) - 1))
+    if run is None:
+        return start
+    kept = start + run.length - max(0, width - (run.right - start))
+    return max(start, min(kept, len(b) - 1))
 
 
 def made_equal(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -> int:
@@ -67,3 +78,11 @@ def made_equal(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -
     ends = [(run.length, run.right + run.length) for run in runs(a, b, start)]
     end = start if not ends else ends[-1][1] if alone else max(ends)[1]
     return min(end, max(0, len(b) - 1))
+
+
+def appended(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -> int:
+    """Return how many tokens of ``b`` could be reused if its template had kept all of ``a``.
+
+    Where they part at the end of ``a``, only the beginning of the answer is lost: nothing of ``b`` is found again.
+    """
+    return start if len(a) - start <= ANSWER_BEGINS else made_equal(a, b, start, alone=alone)

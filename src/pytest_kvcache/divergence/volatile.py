@@ -36,7 +36,10 @@ _ZONE = r"(?: ?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T)\b| ?[+-][01]\d:?[0-5]\d)?"
 _TIME = re.compile(
     rf"(?<![\w.])(?:{_UNIT}(?:(?:, ?| at | |T|_|, at )?{_UNIT}){{0,4}}{_ZONE}|{_EPOCH})(?![\w-]|[.:]\d)", re.IGNORECASE
 )
-_CLEAR_TIME = re.compile(rf"(?<![\w.])(?:{_ISO}[T _]?(?:{_CLOCK}{_ZONE})?|{_CLOCK}{_ZONE}|{_EPOCH})(?![\w-]|[.:]\d)")
+_CLEAR_TIME = re.compile(  # hours of business and days of release do not change
+    rf"(?<![\w.])(?:{_ISO}[T _]{_CLOCK}{_ZONE}|[0-2]?\d:[0-5]\d:[0-5]\d(?:[.,]\d{{1,9}})?{_ZONE}|{_EPOCH})"
+    r"(?![\w-]|[.:]\d)"
+)
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _CLEAR_ID = re.compile(rf"(?<!\w)(?:{_UUID.pattern}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{16,64}})(?!\w)")
 _WORD = re.compile(r"[\w+/=-]+")
@@ -88,7 +91,7 @@ def differing(left: str, right: str, at: int) -> tuple[Span, Span] | None:
 
 
 def clear(text: str) -> Iterator[Span]:
-    """Return what is volatile beyond doubt in one text alone: clocks, dates in figures, epochs, UUIDs, long hex."""
+    """Return what is volatile beyond doubt in one text alone: dates with a clock, epochs, UUIDs, long hex."""
     found = [Span("timestamp", *match.span()) for match in _CLEAR_TIME.finditer(text)]
     found += [Span("random_id", *match.span()) for match in _CLEAR_ID.finditer(text)]
     return iter(sorted(found, key=lambda span: span.start))
