@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .paths import Paths
 from .vocabulary import Vocabulary
 
-_KEPT = 1 << 20  # tokens of prefixes in memory; one that was dropped is drawn again
+_KEPT = 1 << 19  # tokens of prefixes in memory; one that was dropped is drawn again
 _BESIDE = 64  # what it costs to keep any, in tokens
 
 
