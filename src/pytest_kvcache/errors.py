@@ -14,6 +14,7 @@
         ├── CounterReset     a counter fell: the engine restarted or its metrics were reset
         └── NotSettled       the counters were still moving at the deadline
     ExpectationFailed        (an AssertionError) ``Verdict.check()`` outside of pytest
+    ProbeFailed              (an AssertionError) a probe found the cache at fault
 
 A message says what was seen, what was expected, where it came from and what to do.
 """
@@ -106,3 +107,17 @@ class ExpectationFailed(AssertionError):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.sentence)
         self.verdict = verdict
+
+
+class ProbeFailed(AssertionError):
+    """A probe found the cache at fault: something leaked, or a warm answer is wrong.
+
+    Attributes:
+        code: of the finding.
+        result: what the probe found.
+    """
+
+    def __init__(self, message: str, code: str, result: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.result = result

@@ -1,0 +1,105 @@
+"""How long does a cached prompt stay?
+
+Prompts are written together and each is read once, at its own time, because a reading would keep it alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..endpoint import Endpoint
+from ..errors import ConfigurationError, MeasurementError
+from .prober import Prober, Terms, opened, plural
+from .sizes import prompt_length
+
+MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long cached prompts stay. Seconds from the end of a prompt's own request.
+
+    Attributes:
+        there: the longest after which one was still there.
+        gone: the shortest after which one was not there any more; None: all were there.
+        absent: the longest after which one was not there yet: the cache needs time until it can be read. None: none.
+        requests: that were sent.
+    """
+
+    there: float
+    gone: float | None
+    absent: float | None
+    requests: int
+
+    def __str__(self) -> str:
+        asked = f"({plural(self.requests, 'request')})"
+        late = "" if self.absent is None else f", not readable yet after {_seconds(self.absent)} s"
+        if self.gone is None:
+            return f"lifetime: still there after {_seconds(self.there)} s{late} {asked}"
+        return f"lifetime: gone between {_seconds(self.there)} and {_seconds(self.gone)} s{late} {asked}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+async def lifetime(
+    endpoint: Endpoint, terms: Terms, *, at_most: float = 8.0, first: float = 1.0, tokens: int | None = None
+) -> Lifetime:
+    """Find how long a prompt that nobody reads stays in the cache; takes up to ``at_most`` seconds.
+
+    Args:
+        endpoint: where.
+        terms: how to ask.
+        at_most: seconds to look.
+        first: seconds until the first reading; each further one is twice as late.
+        tokens: length of the prompts; None: enough for the cache to credit them.
+
+    Raises:
+        MeasurementError: nothing was ever read from the cache.
+        KVCacheError: the endpoint cannot be measured.
+    """
+    moments = _moments(first, at_most)
+    async with opened(endpoint, replace(terms, settle=0.0), "lifetime", MOST) as prober:
+        length = prompt_length(prober, tokens)
+        return await _watch(prober, moments, length)
+
+
+def _moments(first: float, at_most: float) -> list[float]:
+    if not 0 < first <= at_most < float("inf"):
+        raise ConfigurationError(
+            f"lifetime: first={first}, at_most={at_most}; expected seconds above 0, the first no later than the last"
+        )
+    moments = [first]
+    while 2 * moments[-1] < at_most and len(moments) < MOST // 2 - 1:
+        moments.append(2 * moments[-1])
+    return [*moments, at_most] if at_most > moments[-1] else moments
+
+
+async def _watch(prober: Prober, moments: Sequence[float], length: int) -> Lifetime:
+    prompts = [prober.fresh(length) for _ in moments]
+    written = []
+    for prompt in prompts:
+        exchange = await prober.write(prompt)
+        written.append((exchange.sent or exchange.queued, exchange.end))
+    there: float | None = None
+    absent: float | None = None
+    for prompt, moment, (begun, ended) in zip(prompts, moments, written, strict=True):
+        await asyncio.sleep(max(0.0, ended + moment - time.monotonic()))
+        asked = time.monotonic()
+        if await prober.read(prompt):
+            there = asked - ended
+        elif there is None:
+            absent = asked - ended
+        else:
+            return Lifetime(there, time.monotonic() - begun, absent, prober.requests)
+    if there is None:
+        raise MeasurementError(
+            f"lifetime: of {len(prompts)} prompts of {length:,} tokens, read {moments[0]:g} to {moments[-1]:g} s after"
+            " they were sent, none was found in the cache: look earlier (first=) or later (at_most=), or with longer"
+            " prompts (tokens=)"
+        )
+    return Lifetime(there, None, absent, prober.requests)
