@@ -60,6 +60,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from .divergence import advice, sentence
 from .model import Cause, Exchange, Finding, Loss, Measurement
 from .model.loss import TITLES
 from .reconcile import cached_tokens, compare
@@ -98,15 +99,19 @@ def loss_finding(loss: Loss) -> Finding:
     return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", loss.advice)
 
 
-def main_cause(measurements: Sequence[Measurement]) -> Finding | None:
+def main_cause(measurements: Sequence[Measurement], *, warm: bool) -> Finding | None:
     """Return what explains most of the lost reuse, None when nothing is known of it.
 
     A divergence comes first: it is a defect of the prompts, and what it costs appears as cold use in the waterfall.
+
+    Args:
+        measurements: judged together.
+        warm: first uses are not part of what is judged.
     """
     for measurement in measurements:
         for finding in _divergence(measurement):
             return finding
-    losses = [loss for m in measurements for loss in _losses(m)]
+    losses = [loss for m in measurements for loss in _losses(m) if not (warm and loss.cause == "cold")]
     return loss_finding(max(losses, key=lambda loss: loss.tokens)) if losses else None
 
 
@@ -116,8 +121,6 @@ def _losses(m: Measurement) -> list[Loss]:
 
 def _divergence(m: Measurement) -> Iterator[Finding]:
     if m.divergence is not None:
-        from .divergence import advice, sentence
-
         yield Finding("KV330", sentence(m.divergence, show_text=False), advice(m.divergence))
 
 

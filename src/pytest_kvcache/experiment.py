@@ -11,11 +11,11 @@ from functools import partial
 from . import load
 from .calls import Calls
 from .client import Client
+from .conclude import conclude
 from .diagnose import prefill_problem
 from .endpoint import Endpoint
 from .errors import EndpointError, WorkloadError
-from .lookups import by_time, load_lookups, lookups_of
-from .model import Composed, Exchange, Finding, Measurement, Phase, Prediction, Prompt, Request, ResetMode, Session
+from .model import Composed, Exchange, Finding, Measurement, Phase, Prompt, Request, ResetMode, Session
 from .model.sent import alone
 from .pace import Pace
 from .pressure import Sampler
@@ -25,7 +25,6 @@ from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
 from .retry import Retrying
 from .scrape import Snapshot
-from .simulate.replay import predict
 from .site import Site
 from .target import Target, inspect
 from .window import Window
@@ -174,7 +173,7 @@ class _Run:
             facts=self.target.facts,
             engines={},
             prefix_len=self.composed.prefix_len,
-            notes=tuple(self.composed.notes),
+            planned=len(self.composed),
             cache_state=state,
         )
         try:
@@ -245,24 +244,8 @@ class _Run:
         return _with_window(measured, window)
 
     def _concluded(self, measured: Measurement) -> Measurement:
-        """Add what follows from the prompts: what should have been reused."""
-        return replace(measured, prediction=self._prediction(measured))
-
-    def _prediction(self, measured: Measurement) -> Prediction | None:
-        facts, space, composed = self.target.facts, self.site.calls.space, self.composed
-        lookups = load_lookups(composed, measured.exchanges, space)
-        if lookups is None:
-            return None
-        order: list[int] | None = None  # composed prompts are sent in their own order
-        if composed.load() is None:
-            told, order = list(lookups), by_time(measured.exchanges)
-            lookups = [told[at] for at in order]
-        prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)
-        found = predict(lookups, facts.grain, prefill=prefill, warmed=warmed, exact=facts.grain_known)
-        if order is None:
-            return found
-        hits = dict(zip(order, found.per_request, strict=True))
-        return replace(found, per_request=tuple(hits[at] for at in range(len(order))))
+        measured = replace(measured, notes=tuple(self.composed.notes))  # some are only known once all was sent
+        return conclude(measured, self.composed, self.site.calls.space)
 
 
 def _with_window(measured: Measurement, window: Window) -> Measurement:

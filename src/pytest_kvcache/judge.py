@@ -44,7 +44,7 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
     if measured is not None:
         found += [*_above(measured, ceiling, room, measurements), *_compare(expectation, measured, target, slack)]
         if any(finding.code == "KV201" for finding in found):
-            cause = main_cause(measurements)
+            cause = main_cause(measurements, warm=expectation.requests == "warm" or expectation.skip_turns > 0)
             found += [cause] if cause is not None else []
     found = _weigh_failures(expectation, measurements, found)
     ordered = tuple(sorted(dict.fromkeys(found), key=_gravity))
@@ -154,8 +154,14 @@ def _sentence(
         return f"{measured}, wanted {wanted}: {numbers}"
     missed = next(f for f in found if f.severity is Severity.MISSED)
     what = missed.sentence if missed.code == "KV203" else _distance(rate.value, expectation, target)
-    why = "" if cause is None else f". {cause.sentence}{f'; {cause.advice}' if cause.advice else ''} [{cause.code}]"
-    return f"{measured}, wanted {wanted} ({what}): {numbers} [{missed.code}]{why}"
+    return f"{measured}, wanted {wanted} ({what}): {numbers} [{missed.code}]{_why(cause)}"
+
+
+def _why(cause: Finding | None) -> str:
+    if cause is None:
+        return ""
+    advice = f"; {cause.advice}" if cause.advice else ""
+    return f". {cause.sentence[:1].upper()}{cause.sentence[1:]}{advice} [{cause.code}]"
 
 
 def _distance(value: float, expectation: Expectation, target: float | None) -> str:

@@ -16,6 +16,12 @@ from pytest_kvcache.engines import shipped
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+GUIDES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+GUIDE_BLOCKS = [
+    pytest.param(block, id=f"{name}-{number}")
+    for name, text in sorted(GUIDES.items())
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+]
 FAST = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 
 
@@ -35,6 +41,14 @@ def test_every_block_is_of_a_kind_that_is_tested() -> None:
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 def test_python_blocks(pytester: pytest.Pytester, sim: str, number: int) -> None:
     code = blocks("python")[number]
+    pytester.makepyfile(test_block=code)
+    pytester.makeini(FAST)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=code.count("def test_"))
+
+
+@pytest.mark.parametrize("code", GUIDE_BLOCKS)
+def test_python_blocks_of_the_guides(pytester: pytest.Pytester, sim: str, code: str) -> None:
     pytester.makepyfile(test_block=code)
     pytester.makeini(FAST)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")

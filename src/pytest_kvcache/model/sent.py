@@ -93,6 +93,10 @@ class Composed(Protocol):
     def warms(self) -> str | None:
         """What is cached once the prefill is done, for runs that find it there; None: nothing that others use."""
 
+    @property
+    def append_only(self) -> bool:
+        """True when a request can hit nothing but its own session's earlier ones, beyond what all first ones share."""
+
     def warmed(self) -> Iterator[Request]:
         """Return requests that an earlier run sent and that are cached already; they are not sent again."""
 

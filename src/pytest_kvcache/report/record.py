@@ -32,6 +32,7 @@ from ..histogram import Histogram, Quantile, merged
 from ..latency import Latency
 from ..model import Divergence, Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict, Waterfall
 from ..model.loss import TITLES
+from ..turns import Turns
 from .text import visible
 
 Record = dict[str, Any]
@@ -117,10 +118,6 @@ def _divergence(divergence: Divergence | None) -> Record | None:
 
 
 def _turns(measurement: Measurement) -> list[Record]:
-    if all(exchange.turn is None for exchange in measurement.exchanges):
-        return []
-    from ..turns import Turns
-
     return [
         {
             "session": turn.session,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 from ..model import Grain, Lookup, Prediction
 from .tree import PrefixTree, common_prefix
@@ -17,7 +18,7 @@ def predict(
     nearly that order and lets concurrent identical prompts hit the first one's blocks (vLLM 0.32, 27 bursts).
 
     Args:
-        load: measured, in order.
+        load: measured, in the order in which they were sent.
         grain: how the cache gives credit.
         prefill: sent before, not measured.
         warmed: cached before that.
@@ -26,47 +27,49 @@ def predict(
     cache = UnlimitedCache(grain)
     for lookup in warmed:
         cache.look_up(lookup)
-    prefill_hit = sum(cache.look_up(lookup) for lookup in prefill)
-    per_request: list[int] = []
+    prefill_hit = sum(cache.look_up(lookup).tokens for lookup in prefill)
+    hits: list[Hit] = []
     query = 0
     for lookup in load:
-        per_request.append(cache.look_up(lookup))
+        hits.append(cache.look_up(lookup))
         query += len(lookup.ids)
+    slack = sum(hit.room for hit in hits)
     return Prediction(
-        hit_tokens=sum(per_request),
+        hit_tokens=sum(hit.tokens for hit in hits),
         query_tokens=query,
-        per_request=tuple(per_request),
+        per_request=tuple(hit.tokens for hit in hits),
         block_size=grain.block,
         exact=exact,
-        slack=cache.slack,
+        slack=slack,
+        room=tuple(hit.room for hit in hits) if slack else (),
         prefill_hit_tokens=prefill_hit,
     )
 
 
-class UnlimitedCache:
-    """Remembers every prefix of every prompt, and what was generated after it.
+class Hit(NamedTuple):
+    """What one look-up reuses: so many tokens, and at most ``room`` more where an answer's tokens are not known."""
 
-    Attributes:
-        slack: hit tokens that may have come on top, because what was generated is not known token by token.
-    """
+    tokens: int
+    room: int
+
+
+class UnlimitedCache:
+    """Remembers every prefix of every prompt, and what was generated after it."""
 
     def __init__(self, grain: Grain) -> None:
         self.grain = grain
-        self.slack = 0
         self._trees: dict[Hashable, PrefixTree] = {}
         self._untold: dict[int, Lookup] = {}  # the last look-up of each session whose output is not known
 
-    def look_up(self, lookup: Lookup) -> int:
+    def look_up(self, lookup: Lookup) -> Hit:
         """Return the hit tokens of a prompt, and remember it with its output."""
         tree = self._trees.setdefault(lookup.space, PrefixTree())
-        shared = tree.insert(lookup.ids)
-        hit = self.grain.credit(shared, len(lookup.ids))
-        self.slack += self._more(lookup, hit)
+        tokens = self.grain.credit(tree.insert(lookup.ids), len(lookup.ids))
         if len(lookup.output) > 1:  # the KV of the last generated token is never computed
             tree.insert([*lookup.ids, *lookup.output[:-1]])
-        return hit
+        return Hit(tokens, self._room(lookup, tokens))
 
-    def _more(self, lookup: Lookup, hit: int) -> int:
+    def _room(self, lookup: Lookup, tokens: int) -> int:
         """Return what more may hit if the previous answer's tokens stand in this prompt as they were generated."""
         if lookup.session is None:
             return 0
@@ -76,4 +79,4 @@ class UnlimitedCache:
         if before is None or common_prefix(before.ids, lookup.ids) < len(before.ids):
             return 0
         most = len(before.ids) + max(0, before.untold - 1)
-        return max(0, self.grain.credit(most, len(lookup.ids)) - hit)
+        return max(0, self.grain.credit(most, len(lookup.ids)) - tokens)

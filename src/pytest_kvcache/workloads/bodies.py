@@ -41,10 +41,10 @@ class Bodies:
 
     def __post_init__(self) -> None:
         name = self.source or "requests"
-        for api in dict.fromkeys(self.apis):
+        for api in dict.fromkeys([self.api] if isinstance(self.api, str) else self.api):
             if api not in PATHS:
                 raise WorkloadError(f"{name}: api={api!r} is none of {', '.join(PATHS)}")
-        for of, given in (("apis", self.apis if self.bodies else ()), ("sessions", self.sessions)):
+        for of, given in (("apis", self.apis), ("sessions", self.sessions)):
             if given and len(given) != len(self.bodies):
                 raise WorkloadError(f"{name}: {len(given)} {of} for {len(self.bodies)} bodies")
         if not 0 <= self.warm < max(1, len(self.bodies)):
@@ -60,7 +60,7 @@ class Bodies:
     @property
     def apis(self) -> Sequence[str]:
         """The form of each."""
-        return (self.api,) * max(1, len(self.bodies)) if isinstance(self.api, str) else self.api
+        return (self.api,) * len(self.bodies) if isinstance(self.api, str) else self.api
 
     async def bind(self, site: Site) -> ComposedBodies:
         """Ask the server for the tokens of every body; see :class:`~pytest_kvcache.protocols.Workload`."""
@@ -122,6 +122,11 @@ class ComposedBodies:
     def warms(self) -> None:
         """Nothing that other runs use."""
         return None
+
+    @property
+    def append_only(self) -> bool:
+        """False: what these requests share is known by their tokens."""
+        return False
 
     def warmed(self) -> Iterator[Request]:
         """Return nothing: no earlier run has sent any of it."""

@@ -99,6 +99,11 @@ class ComposedPrefix:
         """What is cached once the prefill is done, for runs that find it there."""
         return self.source.warms
 
+    @property
+    def append_only(self) -> bool:
+        """False: what these requests share is known by their tokens."""
+        return False
+
     def warmed(self) -> Iterator[Request]:
         """Return what an earlier run has sent."""
         return self._warming() if self.is_warm else iter(())
