@@ -44,9 +44,9 @@ class Bodies:
         for api in dict.fromkeys([self.api] if isinstance(self.api, str) else self.api):
             if api not in PATHS:
                 raise WorkloadError(f"{name}: api={api!r} is none of {', '.join(PATHS)}")
-        for of, given in (("apis", self.apis), ("sessions", self.sessions)):
-            if given and len(given) != len(self.bodies):
-                raise WorkloadError(f"{name}: {len(given)} {of} for {len(self.bodies)} bodies")
+        for of, given in (("forms", len(self.apis)), ("sessions", len(self.sessions) or len(self.bodies))):
+            if given != len(self.bodies):
+                raise WorkloadError(f"{name}: {given} {of} for {len(self.bodies)} bodies")
         if not 0 <= self.warm < max(1, len(self.bodies)):
             raise WorkloadError(f"{name}: warm={self.warm} leaves nothing to measure of {len(self.bodies)} bodies")
         for number, body in enumerate(self.bodies):
@@ -163,9 +163,9 @@ class ComposedBodies:
 
     def _request(self, place: int, phase: Phase) -> Request:
         prompt = Prompt(self.ids[place]) if self.ids and not self._denied else _UNKNOWN
-        api, (session, turn) = self.given.apis[place], self._seats[place]
-        body = self.given.bodies[place]
-        return Request(prompt, 0, phase, api=api, body=body, whole=True, session=session, turn=turn)
+        given, (session, turn) = self.given, self._seats[place]
+        api = given.api if isinstance(given.api, str) else given.api[place]
+        return Request(prompt, 0, phase, api=api, body=given.bodies[place], whole=True, session=session, turn=turn)
 
 
 async def tokens_of(
