@@ -72,12 +72,7 @@ def _places(pace: Pace) -> tuple[asyncio.Semaphore | None, list[asyncio.TimerHan
     if openings is None:
         return None, []
     places, loop = asyncio.Semaphore(0), asyncio.get_running_loop()
-    timers: list[asyncio.TimerHandle] = []
-    for seconds in openings:
-        if seconds > 0:
-            timers.append(loop.call_later(seconds, places.release))
-        else:
-            places.release()
+    timers = [loop.call_later(seconds, places.release) for seconds in openings]
     return places, timers
 
 

@@ -6,6 +6,7 @@ Time is virtual, so every moment is exact. A "server" is a coroutine that sleeps
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -155,6 +156,23 @@ def test_the_pause_of_a_first_request_is_part_of_its_schedule() -> None:
     assert Traffic().play(alone(request(n, pause=0.25) for n in range(2)), Pace(1)).sent_at == [0.25, 1.5]
 
 
+def test_a_session_that_has_ended_is_let_go() -> None:
+    made: list[weakref.ref[Session]] = []
+    most = 0
+
+    def sessions() -> Iterator[Session]:
+        nonlocal most
+        for _ in range(50):
+            session = conversation(1, 0.0, [])
+            made.append(weakref.ref(session))
+            yield session
+            most = max(most, sum(session() is not None for session in made))
+            del session
+
+    Traffic().play(sessions(), Pace(3))
+    assert most <= 6  # the three going, the one ahead, and what the loop has just ended
+
+
 def test_an_empty_session_takes_no_place() -> None:
     traffic = Traffic().play(iter([conversation(0, 0, []), conversation(1, 0, []), conversation(0, 0, [])]), Pace(1))
     assert list(traffic.done) == [(1, 0)]
@@ -220,6 +238,12 @@ def test_who_is_late_is_sent_at_once_and_nobody_is_skipped() -> None:
     assert traffic.sent_at == pytest.approx([0.0, 0.5, 1.0, 2.1, 2.1, 2.5])
     due = [(e.scheduled or 0.0) - traffic.start for e in traffic.exchanges]
     assert due == pytest.approx([0.0, 0.5, 1.0, 1.5, 2.0, 2.5])
+
+
+def test_nobody_is_sent_before_it_is_due_though_timers_are_early() -> None:
+    traffic = Traffic(0.0)
+    play(lambda now: traffic.drive(requests(4), Pace(None, 1.0, "constant"), lambda: now() * 0.75))  # by a quarter
+    assert traffic.sent_at == pytest.approx([0.0, 1.0, 2.0, 3.0])
 
 
 def test_a_burst_is_sent_while_it_is_made() -> None:

@@ -24,14 +24,20 @@ class _Skipping(selectors.SelectSelector):
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.clock = _Skipping()
+        self.timers: list[asyncio.TimerHandle] = []
         super().__init__(self.clock)
+
+    def call_at(self, when: float, *how: Any, **more: Any) -> asyncio.TimerHandle:
+        timer = super().call_at(when, *how, **more)
+        self.timers.append(timer)
+        return timer
 
     def time(self) -> float:
         return self.clock.now
 
 
 def play(work: Callable[[Now], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine, made with the loop's clock, and see that it leaves no task behind."""
+    """Run a coroutine, made with the loop's clock, and see that it leaves no task and no timer behind."""
     loop = _Loop()
 
     async def alone() -> T:
@@ -39,6 +45,7 @@ def play(work: Callable[[Now], Coroutine[Any, Any, T]]) -> T:
             return await work(loop.time)
         finally:
             assert len(asyncio.all_tasks()) == 1
+            assert [t.when() for t in loop.timers if t.when() > loop.time() and not t.cancelled()] == []
 
     try:
         return loop.run_until_complete(alone())
