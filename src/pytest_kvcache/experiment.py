@@ -15,7 +15,7 @@ from .conclude import conclude
 from .diagnose import prefill_problem
 from .endpoint import Endpoint
 from .errors import EndpointError, WorkloadError
-from .model import Composed, Exchange, Finding, Measurement, Phase, Prompt, Request, ResetMode, Session
+from .model import Composed, Exchange, Finding, Grain, Measurement, Phase, Prompt, Request, ResetMode, Session
 from .model.sent import alone
 from .pace import Pace
 from .pressure import Sampler
@@ -52,6 +52,7 @@ class Plan:
         sample_interval: seconds between two looks at the gauges during the load; 0: none.
         series: nonce of what several runs share, such as a set that is warmed once.
         warm: what runs have warmed at this endpoint; this one adds to it.
+        grain: what a probe found of this endpoint's cache; used when the server does not tell its block size.
     """
 
     nonce: str
@@ -67,6 +68,7 @@ class Plan:
     sample_interval: float = 0.0
     series: str = ""
     warm: set[str] = field(default_factory=set)
+    grain: Grain | None = None
 
 
 async def run(
@@ -88,6 +90,7 @@ async def run(
     """
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
+        target = replace(target, facts=target.facts.probed(plan.grain))
         calls = Calls(target.profile, target.facts, plan.stream, plan.usage_prompt, plan.usage_absent)
         if plan.reset != "never":
             plan.warm.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .grain import Grain
@@ -62,6 +62,12 @@ class ServerFacts:
     def grain(self) -> Grain:
         """How the cache gives credit; token by token, an upper bound, when that is not known."""
         return Grain(self.block_size or self.step or 1, self.minimum or 0, self.whole_prompt_hits)
+
+    def probed(self, grain: Grain | None) -> ServerFacts:
+        """Return the facts with what a probe found of the cache, where the server does not tell its block size."""
+        if grain is None or self.block_size is not None:
+            return self
+        return replace(self, step=grain.block, minimum=grain.minimum, whole_prompt_hits=grain.whole)
 
     @property
     def grain_known(self) -> bool:

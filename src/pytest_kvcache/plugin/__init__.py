@@ -9,7 +9,7 @@ import pytest
 from ..errors import ConfigurationError
 from . import hookspecs
 from . import settings as _settings
-from .keys import RUN, SETTINGS, WARM
+from .keys import GRAINS, RUN, SETTINGS, WARM
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = config.stash[SETTINGS].seed
     config.stash[RUN] = os.urandom(8).hex() if seed is None else f"seed {seed}"  # no two runs send the same prompt
     config.stash[WARM] = {}
+    config.stash[GRAINS] = {}
     for line in markers.help_lines():
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(fixtures, "kvcache-fixtures")

@@ -10,11 +10,13 @@ from .settings import Settings
 from .state import TestState
 
 if TYPE_CHECKING:
+    from ..model import Grain
     from ..report.record import Record
 
 SETTINGS = pytest.StashKey[Settings]()
 RUN = pytest.StashKey[str]()
 WARM = pytest.StashKey[dict[str, set[str]]]()
+GRAINS: pytest.StashKey[dict[tuple[str, str | None], Grain]] = pytest.StashKey()
 STATE = pytest.StashKey[TestState]()
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

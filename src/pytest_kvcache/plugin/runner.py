@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..protocols import Workload
     from ..result import Result
     from ..scrape import Snapshot
-    from .probing import Probes
+    from .probing import AsyncProbes, Probes
     from .state import TestState
 
 
@@ -125,6 +125,7 @@ class Runner:
             sample_interval=self._settings.sample_interval,
             series=self._state.series,
             warm=self._state.warm_at(self._endpoint.base),
+            grain=self._state.grain_at(self._endpoint),
         )
         if sessions is not None:
             workload = _of_sessions(workload, sessions)
@@ -146,6 +147,13 @@ class Runner:
         from .probing import Probes
 
         return Probes(self._endpoint, self._settings, self._state)
+
+    @property
+    def aprobe(self) -> AsyncProbes:
+        """The same in an async test: ``await kv.aprobe.granularity()``."""
+        from .probing import AsyncProbes
+
+        return AsyncProbes(self._endpoint, self._settings, self._state)
 
     def measure(self) -> Measured:
         """Measure traffic of your own: ``with kv.measure() as m: ...`` or ``async with kv.measure() as m: ...``.

@@ -11,7 +11,7 @@ import pytest
 from ..errors import ConfigurationError, KVCacheError
 from . import markers
 from .fixtures import NO_ENDPOINT
-from .keys import ATTEMPTS, RECORD, RUN, SETTINGS, STATE, WARM
+from .keys import ATTEMPTS, GRAINS, RECORD, RUN, SETTINGS, STATE, WARM
 from .session import SessionReport
 from .state import TestState
 
@@ -66,6 +66,7 @@ class Runtime:
             attempt,
             item.stash.get(_RESET, None),
             item.config.stash[WARM],
+            item.config.stash[GRAINS],
         )
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from ..model import Expectation, Measurement, ResetMode
+    from ..endpoint import Endpoint
+    from ..model import Expectation, Grain, Measurement, ResetMode
 
 
 class TestState:
@@ -22,6 +23,10 @@ class TestState:
         attempt: 1 for the first, so that a rerun does not hit what the attempt before it cached.
         reset: what its ``kv_reset`` marker asks, None without one.
         warm: by endpoint, what the runs of this session have warmed there.
+        grains: by endpoint and model, what the probes of this session have found of its cache.
+
+    Attributes:
+        probes: outcomes of this attempt's probes, one line each.
     """
 
     __test__ = False  # not a test class, whatever its name begins with
@@ -34,6 +39,7 @@ class TestState:
         attempt: int,
         reset: ResetMode | None = None,
         warm: dict[str, set[str]] | None = None,
+        grains: dict[tuple[str, str | None], Grain] | None = None,
     ) -> None:
         self.expectation = expectation
         self.reset = reset
@@ -41,6 +47,7 @@ class TestState:
         self.measurements: list[Measurement] = []
         self.probes: list[str] = []
         self._warm = {} if warm is None else warm
+        self._grains = {} if grains is None else grains
         self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0
         self._in_block = False
@@ -79,6 +86,15 @@ class TestState:
     def warm_at(self, endpoint: str) -> set[str]:
         """Return what the runs of this session have warmed at an endpoint; a run adds to it."""
         return self._warm.setdefault(endpoint, set())
+
+    def keep_grain(self, endpoint: Endpoint, grain: Grain | None) -> None:
+        """Remember for this session in which steps an endpoint gives credit; None: that was not found."""
+        if grain is not None:
+            self._grains[endpoint.base, endpoint.model] = grain
+
+    def grain_at(self, endpoint: Endpoint) -> Grain | None:
+        """Return in which steps an endpoint gives credit, if a probe of this session has found it."""
+        return self._grains.get((endpoint.base, endpoint.model))
 
     def next_nonce(self) -> str:
         """Return the nonce of the next run of this test."""

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..calls import Calls
@@ -86,8 +86,6 @@ class Prober:
     @property
     def grain(self) -> Grain | None:
         """How the cache gives credit, by the server, an earlier probe or the provider's documentation; else None."""
-        if self.facts.block_size is None and self.terms.grain is not None:
-            return self.terms.grain
         return self.facts.grain if self.facts.grain_known else None
 
     @property
@@ -253,6 +251,7 @@ async def opened(
     """
     async with Client(endpoint) as client:
         target = await inspect(client)
+        target = replace(target, facts=target.facts.probed(terms.grain))
         calls = Calls(target.profile, target.facts, False, terms.usage_prompt, terms.usage_absent)
         site = Site(client, target, calls, terms.nonce, spec=terms.tokenizer)
         api = terms.api or ("completions" if target.profile.prompt_ids else "chat")
