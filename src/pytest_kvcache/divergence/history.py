@@ -36,7 +36,7 @@ def compare_messages(a: Sequence[Message], b: Sequence[Message]) -> Found | None
         found = _compare_message(left, right, "text")
         if found is None:
             continue
-        if found.cause == "text" and _lost_past(a, b, at):
+        if _moved_up(a, b, at) or (found.cause == "text" and _emptied(a, b, at)):
             return replace(found, cause="truncated_history", character=None, part=None, shared="", alone=False)
         last = at == len(b) - 1 or at == len(a) - 1
         ordinary = last and left.role == right.role != "tool" and is_ordinary(found)
@@ -86,14 +86,11 @@ def _replaced(one: Part | None, other: Part | None, where: str, index: int | Non
     return Found("text", where, index, number, detail="only one has it")
 
 
-def _lost_past(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
-    """Tell whether ``b`` lacks messages that ``a`` has from ``at`` on: dropped, summarised, or emptied."""
-    if _moved_up(a, b, at):
-        return True
+def _emptied(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
+    """Tell whether a message, or all from it on, gave way to something short or to a summary."""
     left, right = a[at].text, b[at].text
-    emptied = left.strip() and len(right) < len(left) / 2 and at < len(a) - 1
     kept = [m.parts for m in a[at + 1 :]] == [m.parts for m in b[at + 1 : len(a)]]
-    if emptied and kept and a[at].role in ("tool", "function", "assistant"):
+    if kept and at < len(a) - 1 and len(right) < len(left) / 2 and a[at].role in ("tool", "function", "assistant"):
         return True
     return _SUMMARY.search(right[:_HEAD]) is not None and _SUMMARY.search(left[:_HEAD]) is None and len(b) < len(a)
 

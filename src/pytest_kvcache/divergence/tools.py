@@ -15,12 +15,10 @@ _WHERE = "tools"
 
 def compare_tools(a: Any, b: Any) -> Found | None:
     """Return how two requests' tools differ, None when they are written alike."""
-    left, right = as_json(a), as_json(b)
-    found = in_text(left, right, "tools", _WHERE)
-    if found is None:
-        return None
-    if a is None or b is None or not isinstance(a, list) or not isinstance(b, list):
-        return replace(found, cause="tools", character=None if a is None or b is None else found.character)
+    a, b = a or [], b or []
+    found = in_text(as_json(a), as_json(b), "tools", _WHERE)
+    if found is None or not isinstance(a, list) or not isinstance(b, list):
+        return found
     moved = next((at for at, pair in enumerate(zip(a, b, strict=False)) if _name(pair[0]) != _name(pair[1])), None)
     if Counter(map(_name, a)) != Counter(map(_name, b)):
         detail = f"{len(a)} and {len(b)} of them" if len(a) != len(b) else "others"

@@ -33,9 +33,8 @@ _UNITS = (
 _EPOCH = r"1[0-9](?:\d{8}(?:\.\d{1,9})?|\d{11}|\d{14}|\d{17})"  # seconds, milli-, micro-, nanoseconds: 2001 to 2033
 _UNIT = rf"(?:{'|'.join(_UNITS)})"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T)\b| ?[+-][01]\d:?[0-5]\d)?"
-_TIME = re.compile(
-    rf"(?<![\w.])(?:{_UNIT}(?:(?:, ?| at | |T|_|, at )?{_UNIT}){{0,4}}{_ZONE}|{_EPOCH})(?![\w-]|[.:]\d)", re.IGNORECASE
-)
+_TIMES = rf"{_UNIT}(?:(?:, ?| at | |T|_|, at )?{_UNIT}){{0,4}}{_ZONE}(?: (?:19|20)\d\d)?"
+_TIME = re.compile(rf"(?<![\w.])(?:{_TIMES}|{_EPOCH})(?![\w-]|[.:]\d)", re.IGNORECASE)
 _CLEAR_TIME = re.compile(  # hours of business and days of release do not change
     rf"(?<![\w.])(?:{_ISO}[T _]{_CLOCK}{_ZONE}|[0-2]?\d:[0-5]\d:[0-5]\d(?:[.,]\d{{1,9}})?{_ZONE}|{_EPOCH})"
     r"(?![\w-]|[.:]\d)"
@@ -49,6 +48,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _SHORT_PREFIX = re.compile(r"^[a-zA-Z]{2,12}[_-](?=.{6})")
+_SYLLABLES = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}")  # of which names in code are made
 _LARGEST_STEP = 100
 
 
@@ -176,6 +176,7 @@ def _mixed(word: str) -> bool:
         return False
     if re.fullmatch(r"[0-9a-fA-F]+", word) and any(map(str.isdigit, word)) and any(map(str.isalpha, word)):
         return True
+    if not any(map(str.isdigit, word)):
+        return len(_SYLLABLES.sub("", word)) >= len(word) / 2
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in word]
-    changes = sum(a != b for a, b in pairwise(kinds))
-    return changes >= (3 if "d" in kinds else max(4, len(word) // 3))
+    return sum(a != b for a, b in pairwise(kinds)) >= 3

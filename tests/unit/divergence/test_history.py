@@ -1,0 +1,81 @@
+"""Conversations that were cut, summarised or edited."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kvcache.divergence import first
+
+from .prompts import chat, said
+
+SYSTEM = said("system", "Xyzzy.")
+PAST = [said(role, f"{role} {number}") for number in range(4) for role in ("user", "assistant")]
+NOW = said("user", "now")
+NEXT = [said("assistant", "then"), said("user", "next")]
+LONG = "Plugh " * 20
+
+
+def cause(a: list[dict[str, object]], b: list[dict[str, object]]) -> tuple[str, int | None] | None:
+    parted = first({"messages": a}, {"messages": b})
+    return None if parted is None else (parted.cause, parted.message)
+
+
+@pytest.mark.parametrize("dropped", [1, 2, 3, 4, 7, 8])
+def test_older_turns_are_dropped(dropped: int) -> None:
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST[dropped:], NOW, *NEXT]) == ("truncated_history", 1)
+
+
+def test_turns_in_the_middle_are_dropped() -> None:
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST[:2], *PAST[6:], NOW, *NEXT]) == ("truncated_history", 3)
+
+
+@pytest.mark.parametrize("kept", [[], PAST[6:]])
+def test_older_turns_become_a_summary(kept: list[dict[str, object]]) -> None:
+    summary = said("user", "Summary of the conversation so far: plugh")
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, summary, *kept, NOW, *NEXT]) == ("truncated_history", 1)
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, summary, *kept, said("user", "other")]) == ("truncated_history", 1)
+
+
+def test_a_summary_that_does_not_say_so_before_a_message_that_nobody_says_twice() -> None:
+    long = said("user", LONG)
+    assert cause([SYSTEM, *PAST, long], [SYSTEM, said("user", "plugh"), long]) == ("truncated_history", 1)
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, said("user", "plugh"), NOW]) == ("text", 1)  # said again, perhaps
+
+
+def test_the_result_of_a_tool_is_emptied() -> None:
+    a = [SYSTEM, NOW, said("tool", LONG), *NEXT]
+    b = [SYSTEM, NOW, said("tool", "[cleared]"), *NEXT, *NEXT]
+    assert cause(a, b) == ("truncated_history", 2)
+    assert cause(a, [SYSTEM, NOW, said("tool", LONG[:-9]), *NEXT]) == ("text", 2)
+
+
+def test_an_edited_message_is_no_truncation() -> None:
+    edited = [*PAST[:4], said("user", "edited"), *PAST[5:]]
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *edited, NOW, *NEXT]) == ("text", 5)
+
+
+def test_the_last_turns_are_taken_back() -> None:
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST[:4]]) is None
+    assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST, said("user", "another")]) == ("text", 9)
+
+
+def test_reasoning_that_is_not_sent_back() -> None:
+    a = chat(None, NOW, said("assistant", "<think>\nPlugh.\n</think>\n\nYes."), NOW)
+    b = chat(None, NOW, said("assistant", "Yes."), NOW, *NEXT)
+    parted = first(a, b)
+    assert parted is not None
+    assert (parted.cause, parted.detail, parted.message) == ("template_history", "think block", 1)
+
+
+@pytest.mark.parametrize(("field", "other"), [("reasoning_content", None), ("reasoning", "Xyzzy.")])
+def test_reasoning_beside_the_content(field: str, other: str | None) -> None:
+    answer = {**said("assistant", "Yes."), field: "Plugh."}
+    parted = first(chat(None, NOW, answer, NOW), chat(None, NOW, {**answer, field: other}, NOW))
+    assert parted is not None
+    assert (parted.cause, parted.detail, parted.message) == ("template_history", "reasoning", 1)
+
+
+def test_another_role() -> None:
+    parted = first(chat(None, said("user", "x"), NOW), chat(None, said("assistant", "x"), NOW))
+    assert parted is not None
+    assert (parted.cause, parted.detail, parted.expected) == ("text", "another role", False)

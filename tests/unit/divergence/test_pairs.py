@@ -1,0 +1,105 @@
+"""Of many requests, the pair whose parting cost the most."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kvcache.divergence import Sent, advice, between, sentence
+
+from .prompts import RULES, Body, chat, ids, rendered, said
+
+HEAD = RULES * 3
+
+
+def sent(
+    *bodies: Body, sessions: tuple[int | None, ...] | None = None, hits: tuple[int, ...] | None = None
+) -> list[Sent]:
+    return [
+        Sent(
+            body,
+            ids(body, body)[0],
+            None if sessions is None else sessions[number],
+            None if hits is None else hits[number],
+        )
+        for number, body in enumerate(bodies)
+    ]
+
+
+def clocked(second: int, question: str = "hi") -> Body:
+    return chat(f"At 10:41:0{second}. {HEAD}", said("user", question))
+
+
+def test_every_pair_parts_at_its_date() -> None:
+    found = between(sent(*(clocked(number) for number in range(10))), block=16)
+    assert found is not None
+    assert (found.cause, found.requests, found.pairs, found.of_pairs) == ("timestamp", (0, 1), 9, 9)
+    total = len(rendered(clocked(0)))
+    assert found.tokens == total
+    assert sentence(found, show_text=False) == (
+        "requests 0 and 1 part at token 29 (block 1) in the system message, character 10: timestamp or date, as in 9 of"
+        " 9 pairs"
+    )
+    assert advice(found) == (f"move the date to the end of the prompt: {total - 8} of {total} tokens would be reusable")
+
+
+def test_the_pair_that_lost_the_most() -> None:
+    first_words = ("At 10:41:00. ", "At 10:41:01. ", "Request 41. ", "Request 42. ")
+    bodies = [chat(f"{word}{text}") for word, text in zip(first_words, (RULES, RULES, HEAD, HEAD), strict=True)]
+    found = between(sent(*bodies))
+    assert found is not None
+    assert (found.cause, found.requests, found.pairs, found.of_pairs) == ("counter", (2, 3), 1, 3)
+
+
+def test_neighbours_are_those_of_a_session() -> None:
+    a = [chat("Xyzzy " + HEAD), chat("Xyzzy " + HEAD, said("user", "hi"), said("assistant", "x"), said("user", "y"))]
+    b = [chat("Plugh " + HEAD, said("user", "go")), clocked(1)]
+    mixed = [a[0], b[0], a[1], b[1]]
+    assert between(sent(a[0], a[1])) is None
+    found = between(sent(*mixed, sessions=(0, 1, 0, 1)))
+    assert found is not None
+    assert (found.requests, found.of_pairs) == ((1, 3), 2)
+
+
+def test_other_questions_are_no_defect() -> None:
+    assert between(sent(*(clocked(1, question) for question in ("who?", "why?", "what for?")))) is None
+
+
+@pytest.mark.parametrize("bodies", [(), (clocked(1),), (clocked(1), clocked(1))])
+def test_nothing_to_tell(bodies: tuple[Body, ...]) -> None:
+    assert between(sent(*bodies)) is None
+
+
+def test_a_server_that_found_it_all_the_same_lost_nothing() -> None:
+    bodies = clocked(1), clocked(2)
+    total = len(rendered(bodies[0]))
+    kept = total - 8
+    assert between(sent(*bodies, hits=(0, kept // 16 * 16)), block=16) is None
+    assert between(sent(*bodies, hits=(0, kept // 16 * 16 - 16)), block=16) is not None
+    assert between(sent(*bodies, hits=(0, 16)), block=16) is not None
+
+
+def test_without_tokens_only_the_place_is_told() -> None:
+    found = between([Sent(clocked(1)), Sent(clocked(2))])
+    assert found is not None
+    assert (found.cause, found.token, found.recoverable) == ("timestamp", None, None)
+    assert advice(found) == "move the date to the end of the prompt"
+
+
+def test_a_miss_of_another_image_is_right() -> None:
+    bodies = [chat(None, said("user", [{"type": "image_url", "image_url": {"url": url}}])) for url in ("a", "b")]
+    assert between([Sent(body) for body in bodies]) is None
+
+
+def test_another_salt() -> None:
+    found = between(sent(*(chat(cache_salt=salt) for salt in "abc")), block=16)
+    assert found is not None
+    assert (found.cause, found.token, found.pairs, found.of_pairs) == ("salt", 0, 2, 2)
+    assert between(sent(*(chat(cache_salt=salt) for salt in "abc")), isolation=()) is None
+
+
+def test_of_many_pairs_some_are_looked_at() -> None:
+    found = between(sent(*(chat(f"Request {number}. {RULES}") for number in range(1000, 1100))))
+    assert found is not None
+    assert found.of_pairs is not None
+    assert 16 <= found.of_pairs <= 32
+    assert found.pairs == found.of_pairs
