@@ -142,7 +142,11 @@ def _again(first: tuple[int, str], lines: Iterator[tuple[int, str]]) -> Iterator
 def _looks_like(line: str) -> Format:
     """Return what a file is by its first line: a prompt may begin with a bracket too, but not as JSON does."""
     start = line.lstrip()
-    return "bodies" if start.startswith("{") or (start[:1] == "[" and start[1:].lstrip()[:1] in ("", "{")) else "lines"
+    return (
+        "bodies"
+        if start.startswith("{") or (start[:1] == "[" and start[1:].lstrip()[:1] in ("", "{", "]"))
+        else "lines"
+    )
 
 
 def _values(path: Path, first: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Any]]:
@@ -197,9 +201,10 @@ def _row(place: str, value: dict[str, Any]) -> Row:
 
 def _api_of(place: str, wrapper: Mapping[str, Any], body: Mapping[str, Any]) -> str:
     if "api" in wrapper:
-        if wrapper["api"] not in PATHS:
+        api = wrapper["api"]
+        if not isinstance(api, str) or api not in PATHS:
             raise WorkloadError(f"{place}: its 'api' is none of {', '.join(PATHS)}")
-        return str(wrapper["api"])
+        return api
     if "url" in wrapper:
         found = [api for api, route in PATHS.items() if str(wrapper["url"]).endswith(route)]
         if not found:
