@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise WorkloadError(f"prompts: {path}, line {number}: byte {error.start + 1} of it is no UTF-8") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise WorkloadError(f"prompts: {path}: the gzip data break off behind line {number} ({error})") from None
+        raise WorkloadError(f"prompts: {path}: the gzip data break off in line {number + 1} ({error})") from None
     except OSError as error:
         raise WorkloadError(f"prompts: {path} cannot be read: {error.strerror or error}") from None
 
