@@ -1,8 +1,9 @@
 """How many tokens stay in the cache until the oldest are lost?
 
 One round: a fresh prompt, then so many tokens of others, then the first one again, read once. Its credit tells how much
-of it survived; engines forget a prompt from its end, so a part of it that is left puts the capacity between two
-neighbouring steps. Every round is of fresh content, because reading a lost prompt brings it back.
+of it survived. Where engines forget a prompt from its end, as vLLM does, a part of it that is left puts the capacity
+between two neighbouring steps at once; where it is lost as a whole, the rounds halve the interval. Every round is of
+fresh content, because reading a lost prompt brings it back.
 """
 
 from __future__ import annotations
@@ -91,7 +92,6 @@ async def search(
     Raises:
         MeasurementError: nothing is left of a prompt when nothing else was sent.
     """
-    least = max(grain.block, grain.minimum)
     low, high, behind = 0, None, 0
     for _ in range(_ROUNDS):
         left = await survived(behind)
@@ -102,22 +102,22 @@ async def search(
         elif left:
             return behind + left, behind + left + grain.block
         else:
-            high = behind + least
+            high = behind + length
         if low >= at_most or (high is not None and high - low <= grain.block):
             break
-        behind = _next(low, high, length, least, grain.block, at_most)
+        behind = _next(low, high, length, grain.block, at_most)
         if told is not None and length < told <= at_most:
             behind, told = (told - length // 2) // grain.block * grain.block, None
     return low, high
 
 
-def _next(low: int, high: int | None, length: int, least: int, block: int, at_most: int) -> int:
+def _next(low: int, high: int | None, length: int, block: int, at_most: int) -> int:
     """Return how much to send behind the next prompt, so that its answer narrows the interval."""
     if high is None:
         return min(2 * low, -(-max(at_most - length, 0) // block) * block)
-    wanted = ((low + high) // 2 - length // 2) // block * block
-    # not so little that all of the prompt survives for sure, not so much that none of it can
-    return max(low - length + block, min(wanted, high - least - block), 0)
+    # a part that is left is told only of what lies behind the others; all that is left, or nothing, halves the interval
+    ends = (low + high) // 2 + (length // 2 if high - low > length else 0)
+    return max((ends - length) // block * block, low - length + block, 0)
 
 
 @dataclass(slots=True)
