@@ -171,6 +171,23 @@ def test_without_a_salt_a_line_at_the_head_sets_runs_apart() -> None:
     assert len({str(head(str(number))["content"]) for number in range(200)}) == 200
 
 
+def test_without_a_salt_the_first_tool_is_set_apart_too() -> None:
+    described = {"type": "function", "function": {"name": "walk", "description": "on foot"}}
+
+    def tools(*given: Any, facts: ServerFacts = UNSALTED) -> tuple[str, list[Any]]:
+        (request,) = play(bound(Site(facts), turns=1, tools=list(given)))
+        return str(messages(request)[0]["content"]), request.body["tools"]
+
+    line, (first, second) = tools(TOOL, described)
+    assert first == {"type": "function", "function": {**TOOL["function"], "description": line}}  # type: ignore[dict-item] # an object, as written above
+    assert second == described
+    line, (only,) = tools(described)
+    assert only["function"] == {"description": f"{line}\non foot", "name": "walk"}
+    assert [*only["function"]] == ["description", "name"]  # first, so that nothing before it can be shared
+    assert tools({"type": "web_search"})[1] == [{"type": "web_search"}]
+    assert tools(TOOL, facts=SALTED)[1] == [TOOL]
+
+
 def test_the_same_is_said_in_every_run_so_that_runs_can_be_compared() -> None:
     one, other = bound(Site(nonce="a"), sessions=3), bound(Site(nonce="b"), sessions=3)
     assert firsts(one) == firsts(other)

@@ -14,6 +14,12 @@ from pytest_kvcache.turns import Check, Turn, Turns
 FACTS = ServerFacts(engine="usage", model="m", block_size=16)
 
 
+def by_usage(exchanges: list[Exchange], grain: Grain, *, exact: bool = True) -> Prediction:
+    found = predict_by_usage(exchanges, grain, exact=exact, head=0)
+    assert found is not None
+    return found
+
+
 def exchange(
     session: int | None,
     turn: int | None,
@@ -217,8 +223,7 @@ def test_a_plain_assert_reads_well() -> None:
 def test_a_turn_hits_the_prompt_before_it_and_at_most_its_answer_too() -> None:
     # blocks of 16: 100 -> 96; 100 + 40 - 1 = 139 -> 128; the last prompt begins with 300, and all of it is 304 - 1
     exchanges = [exchange(0, 0, 100, completion=40), exchange(0, 1, 300, completion=9), exchange(0, 2, 304)]
-    found = predict_by_usage(exchanges, Grain(16), exact=True)
-    assert found is not None
+    found = by_usage(exchanges, Grain(16))
     assert (found.per_request, found.room) == ((0, 96, 288), (0, 32, 0))
     assert (found.hit_tokens, found.query_tokens, found.slack, found.block_size) == (384, 704, 32, 16)
     assert found.exact
@@ -226,28 +231,38 @@ def test_a_turn_hits_the_prompt_before_it_and_at_most_its_answer_too() -> None:
 
 def test_first_turns_of_later_sessions_may_find_anything() -> None:
     exchanges = [exchange(0, 0, 100, sent=2.0), exchange(1, 0, 120, sent=1.0), exchange(1, 1, 200, sent=3.0)]
-    found = predict_by_usage(exchanges, Grain(16), exact=False)
-    assert found is not None
+    found = by_usage(exchanges, Grain(16), exact=False)
     assert (found.per_request, found.room, found.exact) == ((0, 0, 112), (96, 0, 0), False)  # 119 + 8 - 1 = 127 -> 112
 
 
+def test_a_head_that_an_earlier_run_may_have_cached_is_room_of_the_earliest_first_turn() -> None:
+    exchanges = [exchange(0, 0, 400, sent=1.0), exchange(1, 0, 40, sent=2.0)]
+
+    def room(grain: Grain, **more: int) -> tuple[int, ...]:
+        found = predict_by_usage(exchanges, grain, exact=True, **more)
+        assert found is not None
+        assert found.per_request == (0, 0)
+        return found.room
+
+    assert room(Grain(16), head=50) == (48, 32)
+    assert room(Grain(16)) == (256, 32)  # as much as a template may put there
+    assert room(Grain(128, minimum=1024)) == (0, 0)
+
+
 def test_an_answer_of_unknown_length_leaves_everything_behind_the_prompt_open() -> None:
-    found = predict_by_usage([exchange(0, 0, 100, completion=None), exchange(0, 1, 300)], Grain(16), exact=True)
-    assert found is not None
+    found = by_usage([exchange(0, 0, 100, completion=None), exchange(0, 1, 300)], Grain(16))
     assert (found.per_request, found.room) == ((0, 96), (0, 192))
 
 
 def test_hosted_caches_credit_nothing_below_their_minimum() -> None:
     grain = Grain(128, minimum=1024)
     exchanges = [exchange(0, 0, 1000, completion=60), exchange(0, 1, 1100, completion=1), exchange(0, 2, 2000)]
-    found = predict_by_usage(exchanges, grain, exact=True)
-    assert found is not None
+    found = by_usage(exchanges, grain)
     assert (found.per_request, found.room) == ((0, 0, 1024), (0, 1024, 0))  # 1,059 is enough with the answer
 
 
 def test_failed_turns_are_in_no_sum_and_unknown_prompts_leave_no_prediction() -> None:
-    found = predict_by_usage([exchange(0, 0, 100), failed(0, 1)], Grain(16), exact=True)
-    assert found is not None
+    found = by_usage([exchange(0, 0, 100), failed(0, 1)], Grain(16))
     assert (found.per_request, found.room, found.query_tokens) == ((0, 0), (0, 0), 100)
     assert predict_by_usage([exchange(0, 0, None)], Grain(16), exact=True) is None
     assert predict_by_usage([exchange(None, None, 100)], Grain(16), exact=True) is None

@@ -6,19 +6,24 @@ from collections.abc import Sequence
 
 from ..model import Exchange, Grain, Prediction
 
+TEMPLATE_HEAD = 256  # tokens that a template may put in front of the first word of ours, such as dates and rules
 
-def predict_by_usage(exchanges: Sequence[Exchange], grain: Grain, *, exact: bool) -> Prediction | None:
+
+def predict_by_usage(
+    exchanges: Sequence[Exchange], grain: Grain, *, exact: bool, head: int = TEMPLATE_HEAD
+) -> Prediction | None:
     """Predict what conversations reuse in which every prompt begins with the one before it.
 
     A turn hits at least the prompt of the turn before, because it begins with it, and at most that prompt with all of
     its answer but the last token, whose KV is never computed: whether the answer stands in the history as it was
-    generated is not known. Of first turns the earliest one hits nothing, and the others anything from nothing on,
+    generated is not known. The earliest first turn hits at most its head, and the others anything from nothing on,
     because they may share a system prompt.
 
     Args:
         exchanges: measured, in the order of their turns within each session; sessions share nothing but their heads.
         grain: how the cache gives credit.
         exact: False when the grain is only a bound.
+        head: tokens at the head of every prompt that an earlier run may have cached; 0 where a salt keeps runs apart.
 
     Returns:
         None when a whole answer does not tell its prompt tokens, or belongs to no conversation.
@@ -33,7 +38,8 @@ def predict_by_usage(exchanges: Sequence[Exchange], grain: Grain, *, exact: bool
         low = high = 0
         if exchange.ok:
             previous = before.get(exchange.session)
-            low, high = _bounds(previous, exchange, grain, cold=exchange.sent == earliest)
+            first = head if exchange.sent == earliest else exchange.prompt_tokens or 0
+            low, high = _bounds(previous, exchange, grain, first)
             before[exchange.session] = exchange
         least.append(low)
         room.append(high - low)
@@ -48,13 +54,11 @@ def predict_by_usage(exchanges: Sequence[Exchange], grain: Grain, *, exact: bool
     )
 
 
-def _bounds(before: Exchange | None, exchange: Exchange, grain: Grain, *, cold: bool) -> tuple[int, int]:
-    """Return the least and the most hit tokens of a turn."""
+def _bounds(before: Exchange | None, exchange: Exchange, grain: Grain, first: int) -> tuple[int, int]:
+    """Return the least and the most hit tokens of a turn; ``first``: the most shared tokens where none is before it."""
     length = exchange.prompt_tokens or 0
-    whole = grain.credit(length, length)
     if before is None:
-        return 0, 0 if cold else whole
+        return 0, grain.credit(first, length)
     shared = before.prompt_tokens or 0
-    if before.completion_tokens is None:
-        return grain.credit(shared, length), whole
-    return grain.credit(shared, length), grain.credit(shared + max(0, before.completion_tokens - 1), length)
+    said = length if before.completion_tokens is None else max(0, before.completion_tokens - 1)
+    return grain.credit(shared, length), grain.credit(shared + said, length)

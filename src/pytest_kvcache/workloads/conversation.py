@@ -99,7 +99,8 @@ class Conversations:
     Attributes:
         shape: what was asked for.
         nonce: sets them apart from every other run.
-        salted: the engine separates caches by ``cache_salt``; else a line at the head of the system prompt does.
+        salted: the engine separates caches by ``cache_salt``; else a line at the head of the system prompt and of the
+            first tool's description does, because many templates put the tools first.
         token_ids: fields that make the server tell the tokens of prompts and answers. Empty as well when an earlier
             run's cache may be hit: then nothing can be predicted.
     """
@@ -140,7 +141,7 @@ class Conversations:
 
     @property
     def append_only(self) -> bool:
-        """True when a turn can hit nothing but its own session's turns, beyond what all first turns share."""
+        """False where sessions say the same, or an earlier run's cache may be hit."""
         return self.shape.fresh and (self.shape.sessions == 1 or self.shape.user is None)
 
     def warmed(self) -> Iterator[Request]:
@@ -161,7 +162,8 @@ class Conversations:
 
     @property
     def _tools(self) -> tuple[Mapping[str, Any], ...]:
-        return self.shape.tools if isinstance(self.shape.tools, tuple) else ()
+        tools = self.shape.tools if isinstance(self.shape.tools, tuple) else ()
+        return (_marked(tools[0], self._line), *tools[1:]) if tools and self._line else tools
 
     def _session(self, session: int) -> Session:
         history = self._head()
@@ -193,7 +195,7 @@ class Conversations:
 
     def _head(self) -> list[Message]:
         system = self.shape.system
-        lines = [self._line()] if self.shape.fresh and not self.salted else []
+        lines = [self._line] if self._line else []
         lines += [str(system)] if system is not None else []
         return [{"role": "system", "content": "\n".join(lines)}] if lines else []
 
@@ -201,8 +203,11 @@ class Conversations:
     def _digest(self) -> str:
         return hashlib.sha256(self.nonce.encode()).hexdigest()
 
+    @property
     def _line(self) -> str:
-        """Return a line that no other run has: words, because the digits of a number make more tokens or fewer."""
+        """A line that no other run has: words, because the digits of a number make more tokens or fewer."""
+        if not self.shape.fresh or self.salted:
+            return ""
         words, number = common_words(), int(self._digest[:16], 16)
         drawn = [words[number // len(words) ** place % len(words)] for place in range(4)]
         return " ".join(("run", *drawn))
@@ -233,6 +238,16 @@ def _answered(exchange: Exchange, tool_result: str) -> Iterator[Message]:
     yield said
     for call in exchange.tool_calls:
         yield {"role": "tool", "tool_call_id": call["id"], "content": tool_result}
+
+
+def _marked(tool: Mapping[str, Any], line: str) -> Mapping[str, Any]:
+    """Return a tool with a line at the head of its description, which comes first; one of another form as it is."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return tool
+    described = function.get("description")
+    text = f"{line}\n{described}" if isinstance(described, str) and described else line
+    return {**tool, "function": {"description": text, **{k: v for k, v in function.items() if k != "description"}}}
 
 
 def _own_words(number: int, seed: int | None) -> str:
