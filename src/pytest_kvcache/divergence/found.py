@@ -10,7 +10,7 @@ from .tokens import runs
 
 _CONTEXT = 60  # characters of text that are shown on either side
 _SAME_BEHIND_TEXT = 200  # characters behind a difference in the last message that are worth moving in front of it
-_SAME_BEHIND_VOLATILE = 80
+_SAME_BEHIND_VOLATILE = 40
 _LOOK_AHEAD = 20_000
 _ANCHOR = 32  # equal characters in a row that count as the same place
 

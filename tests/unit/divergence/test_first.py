@@ -267,6 +267,16 @@ class TestAnotherQuestion:
         a, b = (chat(RULES, said("user", text)) for text in pair)
         assert found(a, b).expected
 
+    @pytest.mark.parametrize(("behind", "expected"), [(39, True), (40, False)])
+    def test_with_a_date_and_the_same_text_behind_it(self, behind: int, expected: bool) -> None:
+        a, b = (chat(RULES, said("user", f"At 10:41:0{second}{RULES[:behind]}")) for second in (7, 9))
+        assert found(a, b).expected == expected
+
+    @pytest.mark.parametrize(("behind", "expected"), [(199, True), (200, False)])
+    def test_with_the_same_text_behind_it(self, behind: int, expected: bool) -> None:
+        a, b = (chat(RULES, said("user", f"{word}{(RULES * 3)[:behind]}")) for word in ("who?", "why!"))
+        assert found(a, b).expected == expected
+
     def test_in_a_later_turn(self) -> None:
         a, b = chat(RULES, *TURNS), chat(RULES, *TURNS[:-1], said("user", "other"), said("assistant", "x"), USER)
         assert found(a, b).expected
