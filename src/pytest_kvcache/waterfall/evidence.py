@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ..model import Measurement
 from ..reconcile import cached_tokens, sent
-from .placement import Row
 from .restart import Forgotten
+from .routers import Row
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Evidence:
         failed: that have no valid answer.
         grain: how credit is given, in words.
         block: tokens per block, 1 where that is not known.
-        rows: query and hit tokens of each engine that looked anything up.
+        rows: query and hit tokens of each engine; one that looked nothing up may have served the prefill.
         slack: how far a row may be off: printed digits, failed requests.
         capacity: tokens of each engine's cache; None: not known, or not all there is.
         evictions: as the engine counts them; None: it does not.
@@ -33,6 +33,7 @@ class Evidence:
         ambiguous: a capacity explains what is left, and so does a reset.
         forgotten: what a reset explains.
         unplaced: no distribution over the engines gives their rows.
+        off: tokens by which the placement misses an engine's counters at most.
         assumed: how the requests' hits were found where only totals are known.
         untold: only totals are known, and nothing gives them.
     """
@@ -55,25 +56,25 @@ class Evidence:
     ambiguous: bool = False
     forgotten: Forgotten | None = field(default=None, repr=False)
     unplaced: bool = False
+    off: int = 0
     assumed: str = ""
     untold: bool = False
 
     @classmethod
     def of(cls, m: Measurement, requests: int) -> Evidence:
         """Collect it."""
-        serving = {name: tokens for name, tokens in m.engines.items() if tokens.query}
         expected = sent(m.exchanges)
         counters, pressure = m.counters, m.pressure
-        behind = any(tokens.external_hit for tokens in serving.values())  # then the device's size is not the cache's
+        behind = any(tokens.external_hit for tokens in m.engines.values())  # then the device's size is not the cache's
         return cls(
             requests=requests,
             failed=sum(not e.ok for e in m.exchanges),
             grain=str(m.facts.grain),
             block=m.facts.grain.block,
-            rows={name: (tokens.query, tokens.hit) for name, tokens in serving.items()},
+            rows={name: (tokens.query, tokens.hit) for name, tokens in m.engines.items()},
             slack=(
-                max((t.query_error for t in serving.values()), default=0) + expected.high - expected.low,
-                max((t.hit_error for t in serving.values()), default=0) + expected.high - expected.low,
+                max((t.query_error for t in m.engines.values()), default=0) + expected.high - expected.low,
+                max((t.hit_error for t in m.engines.values()), default=0) + expected.high - expected.low,
             ),
             capacity=None if behind else m.facts.capacity,
             evictions=pressure.evictions if pressure else None,

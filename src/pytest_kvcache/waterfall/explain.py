@@ -77,16 +77,17 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
     if not any(account and account.left for account in accounts):
         return
     fleet = Fleet(max(1, len(evidence.rows)), grain, evidence.capacity_blocks)
-    places = placed(fleet, visits, accounts, list(evidence.rows.values()), evidence.slack)
-    if places is None:
+    found = placed(fleet, visits, accounts, list(evidence.rows.values()), evidence.slack)
+    if found is None:
         evidence.unplaced = True
         return
+    places, evidence.off = found.places, found.off
     if fleet.engines > 1:
         take_routing(accounts, places)
     if fleet.capacity is not None:
         evidence.needed = take_eviction(bounded_losses(accounts, places))
-    found = forgotten(visits, accounts, places, grain, fell=evidence.fell)
-    _by_capacity_or_reset(accounts, places, found, evidence)
+    lost = forgotten(visits, accounts, places, grain, fell=evidence.fell)
+    _by_capacity_or_reset(accounts, places, lost, evidence)
 
 
 def _by_capacity_or_reset(

@@ -1,35 +1,29 @@
 """Which engine served which request? Nobody tells, but every request's hit says which caches it can have met.
 
-Requests are replayed in order of sending through one LRU stack for each engine that looked anything up. A request goes
-to an engine whose replayed hit is its measured one. Where several fit, a chooser decides: the next engine in turn, as a
-router that does not look at caches would, or the one whose row of the counters has most room left for such a request.
-A placement is believed only when it gives each engine's query and hit tokens as the counters have them, whatever the
-engines' names; the requests' own numbers alone would fit too much.
+Requests are replayed in order of sending through one LRU stack for each engine. A request goes to an engine whose
+replayed hit is its measured one; where several fit, a guess at the router decides (``routers``). A placement is believed
+only when it gives each engine's query and hit tokens as the counters have them, whatever the engines' names; the
+requests' own numbers alone would fit too much. Many requests on several engines fit in more ways than can be tried, so
+one that gives every request's hit may miss an engine's counters by a twentieth of what that engine looked up.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model import Grain
 from .account import Account
+from .routers import Router, Row, routers
 from .sharing import reach
 from .stack import LruStack
 from .visits import Run, Visit
 
-Row = tuple[int, int]
-"""Query and hit tokens of an engine."""
-
 Want = tuple[int, int]
 """Least and most that a visit may have hit, had nothing of it been in flight; what it did hit is the least."""
 
-_MOST_STARTS = 8
-
-Chooser = Callable[[Visit, int, Sequence[int]], int]
-"""Of a visit, its hit and the engines that fit, return one."""
+_OFF = 0.05  # of what an engine looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,7 @@ class Fleet:
     grain: Grain
     capacity: int | None = None
 
-    def replay(self, visits: Sequence[Visit], wants: Sequence[Want | None], choose: Chooser) -> list[Place]:
+    def replay(self, visits: Sequence[Visit], wants: Sequence[Want | None], choose: Router) -> list[Place]:
         """Replay visits in order of sending.
 
         Args:
@@ -111,9 +105,24 @@ class Fleet:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where every visit went.
+
+    Attributes:
+        places: of the visits, in their order.
+        misfit: tokens by which replayed hits differ from the measured ones.
+        off: tokens by which the engine's counters differ at most, after what they leave open themselves.
+    """
+
+    places: Sequence[Place]
+    misfit: int
+    off: int
+
+
 def placed(
     fleet: Fleet, visits: Sequence[Visit], accounts: Sequence[Account | None], rows: Sequence[Row], slack: Row
-) -> list[Place] | None:
+) -> Placement | None:
     """Return the placement that explains most of what is left; None when none agrees with the engines' rows.
 
     Args:
@@ -124,76 +133,43 @@ def placed(
         slack: how far query and hit tokens of a row may be off.
     """
     wants = [_want(visit, account) for visit, account in zip(visits, accounts, strict=True)]
-    best: tuple[int, list[Place]] | None = None
-    for choose in _choosers(fleet.engines, rows):
-        places = fleet.replay(visits, wants, choose)
-        if fleet.engines > 1 and not agrees(visits, places, accounts, rows, slack):
-            continue
-        misfit = sum(_distance(place.bounded, want) for place, want in zip(places, wants, strict=True) if want)
-        if best is None or misfit < best[0]:
-            best = misfit, places
-        if not misfit:
+    best: Placement | None = None
+    for group in routers(rows, len(visits)):
+        if best is not None and not best.misfit:
             break
-    return best and best[1]
+        for router in group:
+            places = fleet.replay(visits, wants, router)
+            misfit = sum(_distance(place.bounded, want) for place, want in zip(places, wants, strict=True) if want)
+            off, share = off_by(visits, places, accounts, rows, slack) if fleet.engines > 1 else (0, 0.0)
+            believed = not off or (share <= _OFF and not misfit)
+            if believed and (best is None or (misfit, off) < (best.misfit, best.off)):
+                best = Placement(places, misfit, off)
+            if not off and not misfit:
+                break
+    return best
 
 
-def agrees(
+def off_by(
     visits: Sequence[Visit],
     places: Sequence[Place],
     accounts: Sequence[Account | None],
     rows: Sequence[Row],
     slack: Row = (0, 0),
-) -> bool:
-    """Return whether a placement gives the rows of the counters, in any order; an unknown hit is the replay's."""
+) -> tuple[int, float]:
+    """Return by how much a placement misses the engines' rows, in any order, at most: tokens, and share of the row.
+
+    A hit that nobody told is the replay's.
+    """
     sums = [[0, 0] for _ in rows]
     for visit, place, account in zip(visits, places, accounts, strict=True):
         if account is not None:
             sums[place.engine][0] += visit.looked_up
             sums[place.engine][1] += place.bounded if account.measured is None else account.measured
-    pairs = zip(sorted(map(tuple, sums)), sorted(rows), strict=True)
-    return all(abs(a - b) <= room for pair in pairs for a, b, room in zip(*pair, slack, strict=True))
-
-
-class Turns:
-    """The next engine in turn, or the next one after it that fits."""
-
-    def __init__(self, engines: int, start: int = 0) -> None:
-        self._engines, self._next = engines, start
-
-    def __call__(self, _visit: Visit, _hit: int, fitting: Sequence[int]) -> int:
-        """Choose."""
-        chosen = min(fitting, key=lambda engine: (engine - self._next) % self._engines)
-        self._next = (chosen + 1) % self._engines
-        return chosen
-
-
-class Rooms:
-    """The engine whose row has room for most requests like this one; in turn before the rows begin."""
-
-    def __init__(self, rows: Sequence[Row], start: int) -> None:
-        self._turns = Turns(len(rows), start)
-        self._hit = [hit for _, hit in rows]
-        self._computed = [query - hit for query, hit in rows]
-
-    def __call__(self, visit: Visit, hit: int, fitting: Sequence[int]) -> int:
-        """Choose, and take the request off the engine's row."""
-        if visit.at is None:
-            return self._turns(visit, hit, fitting)
-        chosen = max(fitting, key=lambda engine: self._room(engine, visit.looked_up, hit))
-        self._hit[chosen] -= hit
-        self._computed[chosen] -= visit.looked_up - hit
-        return chosen
-
-    def _room(self, engine: int, length: int, hit: int) -> float:
-        by_hit = self._hit[engine] / hit if hit else math.inf
-        return min(by_hit, self._computed[engine] / (length - hit) if length > hit else math.inf)
-
-
-def _choosers(engines: int, rows: Sequence[Row]) -> Iterator[Chooser]:
-    yield Turns(engines)
-    if engines > 1:
-        for start in range(min(engines, _MOST_STARTS)):
-            yield Rooms(rows, start)
+    tokens, share = 0, 0.0
+    for placed_row, row in zip(sorted(map(tuple, sums)), sorted(rows), strict=True):
+        off = max(abs(a - b) - room for a, b, room in zip(placed_row, row, slack, strict=True))
+        tokens, share = max(tokens, off), max(share, off / max(1, row[0]))
+    return tokens, share
 
 
 def _want(visit: Visit, account: Account | None) -> Want | None:

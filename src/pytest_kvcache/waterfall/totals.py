@@ -14,7 +14,8 @@ from ..spread import spread_over_engines
 from .account import Account
 from .duplicates import in_flight
 from .evidence import Evidence
-from .placement import Fleet, Turns, agrees
+from .placement import Fleet, off_by
+from .routers import Turns
 from .visits import Visit
 
 
@@ -44,7 +45,7 @@ def _hypotheses(
     rows = list(evidence.rows.values())
     fleet = Fleet(max(1, len(rows)), grain, evidence.capacity_blocks)
     places = fleet.replay(visits, [None] * len(visits), Turns(fleet.engines))
-    if len(rows) < 2 or agrees(visits, places, accounts, rows, evidence.slack):
+    if len(rows) < 2 or not off_by(visits, places, accounts, rows, evidence.slack)[0]:
         hits = [place.bounded for place, account in zip(places, accounts, strict=True) if account is not None]
         yield "a replay in order of sending" + (", each engine in turn" if len(rows) > 1 else ""), hits
     if len(rows) < 2:

@@ -77,9 +77,10 @@ def _duplicates(_: int, requests: int, e: Evidence) -> tuple[str, str]:
 
 def _routing(_: int, requests: int, e: Evidence) -> tuple[str, str]:
     rows = ", ".join(f"engine {name} hit {hit:,} of {query:,}" for name, (query, hit) in e.rows.items())
+    given = f"to within {e.off:,} tokens" if e.off else "exactly"
     went = (
         f"{_requests(requests)} went to one of {len(e.rows)} engines that had not computed their prefix while another"
-        f" had, which gives the counters of each ({rows}){_by(e)}"
+        f" had; that gives the counters of each {given} ({rows}){_by(e)}"
         if requests
         else f"{len(e.rows)} engines computed the same prefixes, each for itself ({rows})"
     )
@@ -157,7 +158,7 @@ def _would_tell(e: Evidence) -> str:
 
 
 def _by(e: Evidence) -> str:
-    return f"; by {e.assumed}, which gives exactly what was counted" if e.assumed else ""
+    return f"; by {e.assumed}, which gives what was counted exactly" if e.assumed else ""
 
 
 def _requests(count: int) -> str:
