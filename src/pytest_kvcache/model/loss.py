@@ -50,7 +50,8 @@ class Waterfall:
 
     Attributes:
         ceiling: what a cache reuses that is unlimited, was warm from the start and shares token by token: all prompt
-            tokens that any other request of the workload begins with too.
+            tokens that any other request of the workload begins with too, later turns of the same conversation left
+            out; of a turn at least what the turn before it would give, had it been repeated as it was.
         losses: in the order in which they are taken off; only those that are not 0.
         measured: hit tokens.
     """

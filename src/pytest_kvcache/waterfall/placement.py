@@ -1,7 +1,7 @@
 """Which engine served which request? Nobody tells, but every request's hit says which caches it can have met.
 
 Requests are replayed in order of sending through one LRU stack for each engine. A request goes to an engine whose
-replayed hit is its measured one; where several fit, a guess at the router decides (``routers``). A placement is believed
+replayed hit is its measured one; where several fit, a guess at the router decides (``routers``). It is believed
 only when it gives each engine's query and hit tokens as the counters have them, whatever the engines' names; the
 requests' own numbers alone would fit too much. Many requests on several engines fit in more ways than can be tried, so
 one that gives every request's hit may miss an engine's counters by a twentieth of what that engine looked up.
