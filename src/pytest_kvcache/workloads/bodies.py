@@ -124,6 +124,11 @@ class ComposedBodies:
         return None
 
     @property
+    def fresh(self) -> bool:
+        """False: they are the user's, and anybody may have sent them before."""
+        return False
+
+    @property
     def append_only(self) -> bool:
         """False: what these requests share is known by their tokens."""
         return False
