@@ -5,6 +5,7 @@ Sessions and turns are counted from 0, as in :class:`~pytest_kvcache.model.Excha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
@@ -163,7 +164,7 @@ class Turns:
         if self.rows and not self.exact:
             return Check(False, "there is no exact prediction: the block size or the tokens are not known")
         firsts = [row for row in self if not row.turn and not row.room]
-        swapped = _same_multiset([row.cached for row in firsts], [row.predicted for row in firsts])
+        swapped = Counter(row.cached for row in firsts) == Counter(row.predicted for row in firsts)
 
         def wrong(row: Turn) -> str | None:
             if row.predicted is None or row.room is None or row.cached is None:
@@ -185,7 +186,7 @@ class Turns:
         for checked in (self._rows(_nothing_wrong, ""), other._rows(_nothing_wrong, "")):
             if not checked:
                 return checked
-        swapped = _same_multiset(*([row.cached for row in turns if not row.turn] for turns in (self, other)))
+        swapped = Counter(row.cached for row in self) == Counter(row.cached for row in other)
         for row, there in zip_longest(self, other):
             first = min((found for found in (row, there) if found is not None), key=lambda r: (r.session, r.turn))
             if row is None or there is None or (row.session, row.turn) != (there.session, there.turn):
@@ -234,12 +235,6 @@ def _unknown(row: Turn) -> str | None:
 
 def _nothing_wrong(_: Turn) -> None:
     return None
-
-
-def _same_multiset(left: Sequence[int | None], right: Sequence[int | None]) -> bool:
-    if None in left or None in right:
-        return False
-    return sorted(tokens or 0 for tokens in left) == sorted(tokens or 0 for tokens in right)
 
 
 def _differ(name: str, here: int | None, there: int | None) -> str:

@@ -80,6 +80,15 @@ def test_what_is_predicted_is_only_taken_for_as_many_requests() -> None:
     assert [(row.predicted, row.room) for row in told] == [(0, 16)]
 
 
+def test_only_an_exact_prediction_is_one_of_the_turns() -> None:
+    def exact(prediction: Prediction | None) -> bool:
+        return Turns.of(measured(exchange(0, 0), prediction=prediction)).exact
+
+    assert exact(Prediction(0, 100, (0,), 16))
+    assert not exact(Prediction(0, 100, (0,), 1, exact=False))
+    assert not exact(None)
+
+
 def test_a_result_has_turns() -> None:
     result = Result(measured(exchange(0, 0), exchange(0, 1, 150, 96)))
     assert [row.cached for row in result.turns] == [0, 96]
@@ -179,8 +188,10 @@ def first(session: int, cached: int, predicted: int, **more: Any) -> Turn:
 
 def test_first_turns_may_have_each_others_numbers() -> None:
     assert Turns((first(0, 64, 0), first(1, 0, 64))).as_predicted()
+    assert Turns((first(0, 64, 0), first(1, 0, 64), first(2, 16, 0, room=32))).as_predicted()
     assert not Turns((first(0, 64, 0), first(1, 64, 64))).as_predicted()
     assert not Turns((first(0, 64, 0), first(1, 0, 0, room=32), first(2, 0, 64, room=1))).as_predicted()
+    assert not Turns((first(0, 64, 0), first(1, 0, 64), first(2, 64, 0, room=32))).as_predicted()
     assert not Turns((Turn(0, 1, 100, 64, 0), Turn(1, 1, 100, 0, 64))).as_predicted()
     here, there = Turns((first(0, 64, 0), first(1, 0, 0))), Turns((first(0, 0, 0), first(1, 64, 0)))
     assert here.same_as(there)
@@ -262,7 +273,8 @@ def test_hosted_caches_credit_nothing_below_their_minimum() -> None:
 
 
 def test_failed_turns_are_in_no_sum_and_unknown_prompts_leave_no_prediction() -> None:
-    found = by_usage([exchange(0, 0, 100), failed(0, 1)], Grain(16))
-    assert (found.per_request, found.room, found.query_tokens) == ((0, 0), (0, 0), 100)
+    cut = exchange(1, 0, 50, failure=Failure("cut", "no"))
+    found = by_usage([exchange(0, 0, 100), failed(0, 1), cut], Grain(16))
+    assert (found.per_request, found.room, found.query_tokens) == ((0, 0, 0), (0, 0, 0), 100)
     assert predict_by_usage([exchange(0, 0, None)], Grain(16), exact=True) is None
     assert predict_by_usage([exchange(None, None, 100)], Grain(16), exact=True) is None
