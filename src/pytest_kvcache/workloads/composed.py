@@ -59,6 +59,7 @@ class ComposedPrefix:
         whole: prefill prompts are all prefixes, each filling its prompt; else those that are used, with a few more
             tokens.
         is_warm: an earlier run has sent the prefixes.
+        header: what the chat template puts in front of every message can be hit.
     """
 
     title: str
@@ -70,6 +71,7 @@ class ComposedPrefix:
     output_len: int
     whole: bool = False
     is_warm: bool = False
+    header: bool = False
     _heads: Heads = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,12 +107,24 @@ class ComposedPrefix:
         return False
 
     def warmed(self) -> Iterator[Request]:
-        """Return what an earlier run has sent."""
-        return self._warming() if self.is_warm else iter(())
+        """Return what an earlier run has sent, and a chat's header, which anybody may have."""
+        if self.header:
+            yield self._request(0, 0, [], "prefill", 1)
+        if self.is_warm:
+            yield from self._warming()
 
     def prefill(self) -> Iterator[Request]:
-        """Return one request for each prefix, or nothing where an earlier run has sent them."""
-        return iter(()) if self.is_warm else self._warming()
+        """Return one request for each prefix, or nothing where an earlier run has sent them.
+
+        Without a prefix a chat's header is warmed, so that no measured request may or may not find it.
+        """
+        if self.is_warm:
+            return
+        if self.plan.warm and self.paths.length:
+            yield from self._warming()
+        elif self.header:
+            count = min(_TAIL, self._pieces(min(self.plan.lengths)))
+            yield self._request(0, 0, self._rest(self._first(self._apart[1]), count, "header"), "prefill", 1)
 
     def load(self) -> Iterator[Request]:
         """Return the measured requests."""
@@ -161,8 +175,6 @@ class ComposedPrefix:
 
     def _warming(self) -> Iterator[Request]:
         head = self.paths.length
-        if not self.plan.warm or not head:
-            return
         if self.whole:
             for leaf in range(self.paths.leaves):
                 yield self._request(leaf, head, [], "prefill", 1)
@@ -179,9 +191,12 @@ class ComposedPrefix:
         if head:
             mark = self._boundary(place.leaf, head, place.position, self.plan.by_leaf.counts[place.leaf] + 1)
         else:
-            base, of = self._apart
-            mark = self._heads.first(base[place.column] + place.row, of, self.source.own)
+            mark = self._first(self._apart[0][place.column] + place.row)
         return self._rest(mark, count, f"{index}")
+
+    def _first(self, number: int) -> list[int]:
+        of = self._apart[1] + int(self.header)  # the last one warms the header
+        return self._heads.first(number, of, self.source.own)
 
     def _boundary(self, leaf: int, head: int, position: int, of: int) -> list[int]:
         return self._heads.after(self._heads.head(leaf, head), leaf, position, of, self.source.own)

@@ -44,7 +44,8 @@ def alike(paths: Paths, vocabulary: Vocabulary) -> Iterator[str]:
     for level, ((_, tokens), siblings) in enumerate(zip(paths.levels, paths.most_siblings, strict=True)):
         if paths.length and len(vocabulary) ** tokens < siblings:
             where = f" of level {level + 1}" if len(paths.levels) > 1 else ""
-            yield f"{siblings:,} prefixes{where} of {tokens} tokens cannot all be different: some are the same"
+            long = "1 token" if tokens == 1 else f"{tokens} tokens"
+            yield f"{siblings:,} prefixes{where} of {long} cannot all be different: some are the same"
 
 
 def _few(lines: list[str]) -> list[str]:

@@ -75,8 +75,9 @@ class Reach:
         Raises:
             WorkloadError: the header alone is more than that by more than ``tol``.
         """
-        found = min(int(exactly(rate) * self.input_len // chunk), self.most // chunk) * chunk
-        if found < self.lowest:
+        wanted = exactly(rate) * self.input_len
+        found = min(int(wanted // chunk), self.most // chunk) * chunk
+        if wanted < self.lowest:
             self._check(self.lowest, rate, tol)
         return found
 

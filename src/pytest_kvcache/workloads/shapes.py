@@ -122,6 +122,7 @@ class SharedPrefix:
             paths,
             Source(root, root),
             self.output_len,
+            header=any(reach.lowest for reach in reaches),
         )
         if tokenizer is not None:
             composed.verify(tokenizer)

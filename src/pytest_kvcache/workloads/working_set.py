@@ -150,6 +150,7 @@ class WorkingSet:
             self.output_len,
             whole=True,
             is_warm=is_warm,
+            header=reach.lowest > 0,
         )
         if tokenizer is not None:
             composed.verify(tokenizer)
