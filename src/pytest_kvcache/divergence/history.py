@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -14,7 +14,7 @@ from .request import Message, Part
 _SUMMARY = re.compile(
     r"\b(?:summar(?:y|i[sz]ed)|compact(?:ed|ion)|earlier conversation|cleared|truncated|omitted)\b", re.I
 )
-_NO_CHANCE = 40  # characters of a message that is not said twice by chance
+_NO_CHANCE = 40  # characters of a message that is not said twice by chance, as "go on" is
 _HEAD = 200  # characters in which a summary says that it is one
 
 
@@ -96,12 +96,21 @@ def _emptied(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
 
 
 def _moved_up(a: Sequence[Message], b: Sequence[Message], at: int) -> bool:
-    """Tell whether the last messages of ``a`` stand in ``b`` further to the front."""
-    last = a[-1]
-    if len(b) >= len(a) and b[len(a) - 1].parts == last.parts:
-        return False  # it is where it was: something in between was edited
-    return any(
-        b[m].parts == last.parts
-        and (m == at or b[m - 1].parts == a[-2].parts or len(last.text) > _NO_CHANCE)  # "go on" may be said twice
-        for m in range(at, min(len(b), len(a) - 1))
-    )
+    """Tell whether messages of ``a`` stand in ``b`` further to the front, where others stood."""
+    old, new = [_said(message) for message in a], [_said(message) for message in b]
+    places: dict[Hashable, list[int]] = {}
+    for place in range(at + 1, len(old)):
+        places.setdefault(old[place], []).append(place)
+    for m in range(at, min(len(new), len(old) - 1)):
+        behind = next((place for place in places.get(new[m], ()) if place > m), None)
+        if behind is None or old[m] == new[m]:
+            continue
+        both = old[behind : behind + 2] == new[m : m + 2]
+        follows = m == at or old[behind - 1] == new[m - 1]
+        if both if behind + 1 < len(old) else follows or len(b[m].text) > _NO_CHANCE:
+            return True
+    return False
+
+
+def _said(message: Message) -> Hashable:
+    return message.role, tuple((part.kind, part.text, part.number) for part in message.parts)

@@ -13,6 +13,9 @@ from .first import first
 
 _MOST = 32  # pairs that are looked at, evenly spread: more tell the same and take their time
 
+_LEAST = 16  # tokens that are worth a word
+_LEAST_OF_TEXT = 64  # of other conversations, the markup of turns and a few words are the same by chance
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -23,12 +26,14 @@ class Sent:
         ids: the tokens that the server made of it; empty: not known.
         session: neighbours of one session are compared, those without one in their order.
         hit: tokens that the server took from its cache; None: not known.
+        number: what it is called; None: its place in the list.
     """
 
     body: Mapping[str, Any]
     ids: Sequence[int] = ()
     session: Hashable = None
     hit: int | None = None
+    number: int | None = None
 
 
 def between(
@@ -42,38 +47,49 @@ def between(
         isolation: fields that separate caches.
     """
     pairs = _neighbours(sent)
-    step = max(1, -(-len(pairs) // _MOST))
-    looked = pairs[::step]
-    found: list[Divergence] = []
-    for one, other in looked:
-        a, b = sent[one], sent[other]
-        ids = (a.ids, b.ids) if a.ids and b.ids else None
-        parted = first(a.body, b.body, ids=ids, block=block, isolation=isolation)
-        if parted is not None and not parted.expected and _is_lost(parted, b.hit, block or 1):
-            found.append(replace(parted, requests=(one, other)))
+    looked = pairs[:: max(1, -(-len(pairs) // _MOST))]
+    found = [parted for one, other in looked if (parted := _parted(sent, one, other, block, isolation)) is not None]
     if not found:
         return None
     counted = Counter(parted.cause for parted in found)
-    worst = max(found, key=_cost)
+    worst = max(found, key=_gain)
     return replace(worst, pairs=counted[worst.cause], of_pairs=len(looked))
 
 
 def _neighbours(sent: Sequence[Sent]) -> list[tuple[int, int]]:
+    """Return the requests that follow one another in a session, and the first ones of sessions among each other."""
     sessions: dict[Hashable, list[int]] = {}
     for number, request in enumerate(sent):
         sessions.setdefault(request.session, []).append(number)
-    return sorted(pair for numbers in sessions.values() for pair in pairwise(numbers))
+    rows = [*sessions.values(), [numbers[0] for numbers in sessions.values()]]
+    return sorted(pair for numbers in rows for pair in pairwise(numbers))
 
 
-def _cost(parted: Divergence) -> int:
-    """Return the tokens that would be reusable without it; a pair without tokens counts as costing little."""
+def _parted(
+    sent: Sequence[Sent], one: int, other: int, block: int | None, isolation: Sequence[str]
+) -> Divergence | None:
+    a, b = sent[one], sent[other]
+    ids = (a.ids, b.ids) if a.ids and b.ids else None
+    parted = first(a.body, b.body, ids=ids, block=block, isolation=isolation)
+    if parted is None or parted.expected or not _is_lost(parted, b.hit, block or 1):
+        return None
+    numbers = (at if request.number is None else request.number for at, request in ((one, a), (other, b)))
+    return replace(parted, requests=tuple(numbers))
+
+
+def _gain(parted: Divergence) -> int:
+    """Return the tokens that would be reusable beside those that are; without tokens it is taken to be little."""
     return 0 if parted.recoverable is None else parted.recoverable - (parted.token or 0)
 
 
 def _is_lost(parted: Divergence, hit: int | None, block: int) -> bool:
-    """Tell whether reuse was lost by it: the server found less than what would be there without it."""
+    """Tell whether reuse was lost by it: there would be more, and the server did not find it all the same."""
     if parted.cause == "image":
         return False  # the miss is right
-    if hit is None or parted.recoverable is None or parted.cause == "template_history":
-        return True
-    return hit // block < parted.recoverable // block
+    if parted.cause == "template_history":
+        return True  # what it costs lies in the answer
+    if parted.recoverable is None:
+        return parted.cause != "text"  # two conversations may have nothing to do with each other
+    found = hit is not None and hit // block >= parted.recoverable // block
+    least = max(_LEAST_OF_TEXT, (parted.tokens or 0) // 10) if parted.cause == "text" else _LEAST
+    return _gain(parted) >= max(block, least) and not found

@@ -25,6 +25,18 @@ def test_older_turns_are_dropped(dropped: int) -> None:
     assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST[dropped:], NOW, *NEXT]) == ("truncated_history", 1)
 
 
+@pytest.mark.parametrize("dropped", [1, 2, 3, 4, 6])
+def test_a_window_of_as_many_messages_that_always_ends_alike(dropped: int) -> None:
+    turns = [*PAST, *(said(role, f"more {role} {number}") for number in range(3) for role in ("user", "assistant"))]
+    a, b = turns[:8], turns[dropped : dropped + 8]
+    assert cause([SYSTEM, *a, NOW], [SYSTEM, *b, NOW]) == ("truncated_history", 1)
+
+
+def test_one_of_many_messages_that_are_said_again_and_again_is_edited() -> None:
+    turns = [said(role, text) for _ in range(5) for role, text in (("user", "go on"), ("assistant", "done"))]
+    assert cause([*turns, NOW], [*turns[:4], said("user", "stop"), *turns[5:], NOW, *NEXT]) == ("text", 4)
+
+
 def test_turns_in_the_middle_are_dropped() -> None:
     assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST[:2], *PAST[6:], NOW, *NEXT]) == ("truncated_history", 3)
 

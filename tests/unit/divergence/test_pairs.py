@@ -50,14 +50,35 @@ def test_the_pair_that_lost_the_most() -> None:
     assert (found.cause, found.requests, found.pairs, found.of_pairs) == ("counter", (2, 3), 1, 3)
 
 
-def test_neighbours_are_those_of_a_session() -> None:
-    a = [chat("Xyzzy " + HEAD), chat("Xyzzy " + HEAD, said("user", "hi"), said("assistant", "x"), said("user", "y"))]
-    b = [chat("Plugh " + HEAD, said("user", "go")), clocked(1)]
-    mixed = [a[0], b[0], a[1], b[1]]
-    assert between(sent(a[0], a[1])) is None
-    found = between(sent(*mixed, sessions=(0, 1, 0, 1)))
+def test_neighbours_are_those_of_a_session_and_the_first_of_sessions() -> None:
+    later = [said("user", "hi"), said("assistant", "x"), said("user", "y")]
+    one = [clocked(1), chat(f"At 10:41:01. {HEAD}", *later)]
+    other = [chat(f"Request 41. {HEAD[::-1]}"), chat(f"Request 42. {HEAD[::-1]}", *later)]
+    assert between(sent(*one)) is None
+    found = between(sent(one[0], other[0], one[1], other[1], sessions=(0, 1, 0, 1)))
     assert found is not None
-    assert (found.requests, found.of_pairs) == ((1, 3), 2)
+    assert (found.cause, found.requests, found.pairs, found.of_pairs) == ("counter", (1, 3), 1, 3)
+    found = between(sent(one[0], clocked(2), one[1], sessions=(0, 1, 0)))
+    assert found is not None
+    assert (found.cause, found.requests, found.of_pairs) == ("timestamp", (0, 1), 2)
+
+
+def test_conversations_that_have_nothing_to_do_with_each_other() -> None:
+    talks = [
+        chat(RULES, *(said(role, f"{word} {role}") for role in ("user", "assistant", "user"))) for word in ("Xy", "Zo")
+    ]
+    assert between(sent(*talks), block=16) is None
+    assert between([Sent(talk) for talk in talks]) is None
+    sevens, eights = ([said("user", word + HEAD), said("assistant", "x"), said("user", "y")] for word in ("7a", "8b"))
+    found = between(sent(chat(None, *sevens), chat(None, *eights)), block=16)
+    assert found is not None
+    assert (found.cause, found.message) == ("text", 0)
+
+
+def test_requests_have_their_own_numbers() -> None:
+    found = between([Sent(clocked(1), number=4), Sent(clocked(2), number=7)])
+    assert found is not None
+    assert found.requests == (4, 7)
 
 
 def test_other_questions_are_no_defect() -> None:

@@ -47,15 +47,11 @@ TOKENS = HEAD + len(NOW) + TAIL
 
 
 class TestTwoRequests:
-    def test_reads_well_in_an_assertion(self) -> None:
-        found = lint(asked(NOW), asked(LATER))
-        with pytest.raises(AssertionError) as caught:
-            assert not found
-        assert (
-            "requests 0 and 1 part in the system message, character 22: timestamp or date; move the date to the end of"
-            " the prompt" in str(caught.value)
+    def test_what_an_assertion_shows(self) -> None:
+        assert repr(lint(asked(NOW), asked(LATER))) == (
+            "<requests 0 and 1 part in the system message, character 22: timestamp or date; move the date to the end of"
+            " the prompt>"
         )
-        assert "Now" not in repr(found)
 
     def test_is_as_short_as_pytest_shows(self, model: Path) -> None:
         body = {"messages": asked(NOW * 99), "tools": [{"name": "a"}]}
