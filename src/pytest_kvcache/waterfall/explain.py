@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..model import Exchange, Lookup, Measurement, Waterfall
-from .account import Account, opened
+from .account import Account
 from .duplicates import in_flight, take_duplicates
 from .eviction import all_losses, bounded_losses, fitting_capacities, take_eviction, take_routing
 from .evidence import Evidence
+from .order import admitted
 from .placement import Fleet, Place, placed
 from .restart import Forgotten, forgotten, take_reset
 from .totals import assume
@@ -38,8 +39,7 @@ def explain(
     if hits is None and counters is None:
         return None
     grain = measured.facts.grain
-    visits = trace(measured, load, prefill, warmed)
-    accounts = opened(visits, grain, hits or {})
+    visits, accounts = admitted(trace(measured, load, prefill, warmed), grain, hits or {})
     mine = [account for account in accounts if account is not None]
     if not mine:
         return None

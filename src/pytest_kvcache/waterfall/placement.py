@@ -4,7 +4,7 @@ Requests are replayed in order of sending through one LRU stack for each engine.
 replayed hit is its measured one; where several fit, a guess at the router decides (``routers``). It is believed
 only when it gives each engine's query and hit tokens as the counters have them, whatever the engines' names; the
 requests' own numbers alone would fit too much. Many requests on several engines fit in more ways than can be tried, so
-one that gives every request's hit may miss an engine's counters by a twentieth of what that engine looked up.
+one that explains nearly all of what is left may miss an engine's counters by a twentieth of what that engine looked up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .visits import Run, Visit
 Want = tuple[int, int]
 """Least and most that a visit may have hit, had nothing of it been in flight; what it did hit is the least."""
 
-_OFF = 0.05  # of what an engine looked up
+_OFF = 0.05  # of what an engine looked up, and of what is to be explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ def placed(
         slack: how far query and hit tokens of a row may be off.
     """
     wants = [_want(visit, account) for visit, account in zip(visits, accounts, strict=True)]
+    left = sum(account.left for account in accounts if account is not None)
     best: Placement | None = None
     for group in routers(rows, len(visits)):
         if best is not None and not best.misfit:
@@ -141,7 +142,7 @@ def placed(
             places = fleet.replay(visits, wants, router)
             misfit = sum(_distance(place.bounded, want) for place, want in zip(places, wants, strict=True) if want)
             off, share = off_by(visits, places, accounts, rows, slack) if fleet.engines > 1 else (0, 0.0)
-            believed = not off or (share <= _OFF and not misfit)
+            believed = not off or (share <= _OFF and misfit <= _OFF * left)
             if believed and (best is None or (misfit, off) < (best.misfit, best.off)):
                 best = Placement(places, misfit, off)
             if not off and not misfit:

@@ -81,7 +81,7 @@ def trace(
     asked = [_Asked(lookup, None, None) for lookup in warmed]
     exchanges = measured.prefill if len(measured.prefill) == len(prefill) else (None,) * len(prefill)
     asked += _in_order(_Asked(*pair, None) for pair in zip(prefill, exchanges, strict=True))
-    asked += _in_order(_Asked(*pair, at) for at, pair in enumerate(zip(load, measured.exchanges, strict=True)))
+    asked += _in_order(_attempts(load, measured.exchanges))
     asked = [one for one in asked if one.lookup.ids and _cached(one.exchange)]
     trees: dict[Hashable, PrefixTree] = {}
     for one in asked:
@@ -90,6 +90,12 @@ def trace(
         if len(one.lookup.output) > 1:
             tree.insert(_content(one.lookup))
     return [_visit(one, trees[one.lookup.space], number) for number, one in enumerate(asked)]
+
+
+def _attempts(load: Sequence[Lookup], exchanges: Sequence[Exchange]) -> Iterator[_Asked]:
+    for at, (lookup, exchange) in enumerate(zip(load, exchanges, strict=True)):
+        yield from (_Asked(lookup, attempt, None) for attempt in exchange.earlier)  # a retry finds what they computed
+        yield _Asked(lookup, exchange, at)
 
 
 def _in_order(asked: Iterable[_Asked]) -> list[_Asked]:

@@ -9,6 +9,8 @@ from ..model import Cause, Loss
 from .account import Account
 from .evidence import Evidence
 
+_SHOWN = 4  # engines whose numbers are written out
+
 _Words = Callable[[int, int, Evidence], tuple[str, str]]
 
 
@@ -76,7 +78,8 @@ def _duplicates(_: int, requests: int, e: Evidence) -> tuple[str, str]:
 
 
 def _routing(_: int, requests: int, e: Evidence) -> tuple[str, str]:
-    rows = ", ".join(f"engine {name} hit {hit:,} of {query:,}" for name, (query, hit) in e.rows.items())
+    rows = ", ".join(f"engine {name} hit {hit:,} of {query:,}" for name, (query, hit) in [*e.rows.items()][:_SHOWN])
+    rows += ", ..." if len(e.rows) > _SHOWN else ""
     given = f"to within {e.off:,} tokens" if e.off else "exactly"
     went = (
         f"{_requests(requests)} went to one of {len(e.rows)} engines that had not computed their prefix while another"

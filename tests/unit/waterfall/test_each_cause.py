@@ -100,6 +100,16 @@ def test_a_duplicate_that_joins_the_one_in_flight_is_no_loss() -> None:
     assert amounts(told(fleet)) == {"cold": 64}
 
 
+def test_who_came_first_of_a_burst_is_told_by_who_missed() -> None:
+    fleet, prompt, other = Fleet(joins=True, gap=0.2), fresh(65), fresh(65)
+    fleet.send(prompt, other, prompt, other, prompt)
+    measured = replace(fleet.measured(), exchanges=_hits(fleet, 64, 64, 64, 0, 0))
+    assert amounts(told(fleet, measured)) == {"cold": 2 * 64}
+    late = replace(fleet.exchanges[4], sent=fleet.exchanges[0].end)  # when the first one was answered already
+    measured = replace(measured, exchanges=(*measured.exchanges[:4], replace(late, cached_tokens=0)))
+    assert amounts(told(fleet, measured)) == {"cold": 2 * 64, "surplus": -64, "unexplained": 64}
+
+
 def test_an_answer_that_is_not_streamed_is_ready_at_its_end() -> None:
     fleet, prompt = Fleet(joins=False, gap=0.25), fresh(65)
     fleet.send(*[prompt] * 5)
@@ -314,6 +324,17 @@ def test_a_failed_request_is_in_no_sum_and_may_have_cached_its_prompt() -> None:
         failed = replace(fleet.exchanges[0], failure=Failure(kind, "no"), cached_tokens=None, prompt_tokens=None)
         waterfall = told(fleet, replace(fleet.measured(), exchanges=(failed, *fleet.exchanges[1:])))
         assert (waterfall.ceiling, waterfall.measured, amounts(waterfall)) == (96, 96, lost)
+
+
+def test_a_retry_finds_what_its_failed_attempt_computed() -> None:
+    fleet, prompt = Fleet(), fresh(65)
+    fleet.send(prompt, prompt)
+    for kind, ceiling, lost in (("cut", 64, {}), ("http", 0, {"surplus": -64})):
+        attempt = replace(fleet.exchanges[0], failure=Failure(kind, "no"), cached_tokens=None)
+        again = replace(fleet.exchanges[1], earlier=(attempt,))
+        found = explain(replace(fleet.measured(), exchanges=(again,)), fleet.load[1:])
+        assert found is not None
+        assert (found.ceiling, amounts(found), found.measured) == (ceiling, lost, 64)
 
 
 @pytest.mark.parametrize("lookups", [0, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,7 +137,7 @@ FACTS = st.fixed_dictionaries(
 @settings(max_examples=300)
 def test_whatever_is_measured_the_parts_add_up(
     given_: list[tuple[int, int, int | None, int | None, int, bool, str, float, float | None]],
-    facts: dict[str, object],
+    facts: dict[str, Any],
     rows: int,
     fell: bool,
     warm: int,
