@@ -223,11 +223,6 @@ def test_the_first_difference_of_two_runs_is_named(other: tuple[Turn, ...], sent
     assert sentence is None or str(check) == sentence
 
 
-def test_a_plain_assert_reads_well() -> None:
-    with pytest.raises(AssertionError, match=r"assert session 2, turn 2: cached tokens fell from 1,024 to 0"):
-        assert FALLS.cached_tokens_never_drop()
-
-
 # --- prediction by usage ---------------------------------------------------------------------------------------------
 
 
