@@ -43,7 +43,7 @@ KV309   the replies came from a decode engine, so their cached tokens were not u
 KV310   how this engine reports is known to have quirks, or is unconfirmed
 KV312   nothing was cached, and the cache had little time to take it in
 KV313   requests failed, no more than the test allows
-KV314   requests were tried again, and find what their earlier attempts computed
+KV314   requests were tried again, and may find what their earlier attempts computed
 KV320   tokens missed because nobody had sent them before
 KV321   tokens missed because they do not fill a block
 KV322   tokens missed because the template or the tokenizer made others of them
@@ -88,13 +88,16 @@ def findings(measurement: Measurement) -> tuple[Finding, ...]:
         *compare(measurement),
         *_doubts_of_replies(measurement),
         *_against_prediction(measurement),
-        *(loss_finding(loss) for loss in _losses(measurement) if loss.cause not in _ORDINARY),
+        *(_loss(measurement, loss) for loss in _losses(measurement) if loss.cause not in _ORDINARY),
         *_divergence(measurement),
     )
 
 
-def loss_finding(loss: Loss) -> Finding:
-    """Return a step of the waterfall as a finding."""
+def _loss(m: Measurement, loss: Loss) -> Finding:
+    """Return a step of the waterfall as a finding; routing is told by engine where each of them missed evenly."""
+    if loss.cause == "routing":
+        for finding in spread_over_engines(m):
+            return finding
     told = f"; {loss.evidence}" if loss.evidence else ""
     return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", loss.advice)
 
@@ -111,8 +114,8 @@ def main_cause(measurements: Sequence[Measurement], *, warm: bool) -> Finding | 
     for measurement in measurements:
         for finding in _divergence(measurement):
             return finding
-    losses = [loss for m in measurements for loss in _losses(m) if not (warm and loss.cause == "cold")]
-    return loss_finding(max(losses, key=lambda loss: loss.tokens)) if losses else None
+    losses = [(m, loss) for m in measurements for loss in _losses(m) if not (warm and loss.cause == "cold")]
+    return _loss(*max(losses, key=lambda pair: pair[1].tokens)) if losses else None
 
 
 def _losses(m: Measurement) -> list[Loss]:
@@ -181,7 +184,8 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
         yield Finding(
             "KV314",
             f"{len(retried)} of {len(m.exchanges)} requests were tried again, first because of"
-            f" {first.message if first is not None else 'a failure'}: a retry finds what its earlier attempt computed",
+            f" {first.message if first is not None else 'a failure'}: a retry may find what its earlier attempt"
+            " computed",
         )
     if not m.disaggregated:
         yield from _impossible(m)

@@ -85,6 +85,10 @@ def _above(rate: Rate, ceiling: float | None, room: float, measurements: Sequenc
         return
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)
     causes = [f"{preempted:,} preemptions: a request that is computed again finds its own blocks"] if preempted else []
+    retried = sum(bool(e.earlier) for m in measurements for e in m.exchanges)
+    causes += (
+        [f"{retried:,} requests were tried again: a retry finds what its earlier attempt computed"] if retried else []
+    )
     causes += ["the prompts were cached before the run (same seed?)"] if ceiling is not None else []
     yield Finding(
         "KV108",
