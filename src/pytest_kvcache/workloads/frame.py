@@ -82,7 +82,6 @@ async def frame_of(site: Site, vocabulary: Vocabulary, tokenizer: Tokenizer | No
     first = vocabulary.texts[0]
     before = first.strip() if first[0].isspace() else ""
     bodies = [vocabulary.draw(f"{site.nonce}/frame/{size}", size) for size in _SIZES]
-    bodies[1][0] = (bodies[0][0] + 1) % len(vocabulary)  # they part at the first piece
     contents = [before + vocabulary.text(body) for body in bodies]
     rendered = [await site.render({"messages": [{"role": "user", "content": content}]}) for content in contents]
     one, two = rendered
