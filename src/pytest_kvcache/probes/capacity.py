@@ -150,7 +150,7 @@ class _Rounds:
         while sent < behind:
             sent += len(await self._fill(min(self.length, behind - sent))) + len(self.prober.frame)
         self.tokens += self.length + 1
-        return min(self.length, await self.prober.read(self.prober.longer(first)))
+        return min(self.length, await self.prober.read_own(self.prober.longer(first)))
 
     async def _fill(self, tokens: int) -> list[int]:
         numbers = self.prober.fresh(tokens)

@@ -83,7 +83,7 @@ async def granularity(endpoint: Endpoint, terms: Terms, *, up_to: int = UP_TO) -
         KVCacheError: the endpoint cannot be measured, or what was seen contradicts itself.
     """
     async with opened(endpoint, terms, "granularity", MOST) as prober:
-        reach = up_to if prober.longest is None else min(up_to, prober.longest - _TAIL - len(prober.frame))
+        reach = _reach(prober, up_to)
         if reach < 2:
             raise WorkloadError(f"granularity: up_to={up_to} leaves {reach} tokens to share; expected at least 2")
         pairs = _Pairs(prober)
@@ -102,6 +102,13 @@ async def granularity(endpoint: Endpoint, terms: Terms, *, up_to: int = UP_TO) -
             points=tuple(sorted(pairs.seen.items())),
             engines=prober.engines,
         )
+
+
+def _reach(prober: Prober, up_to: int) -> int:
+    """Return the longest shared prefix that the server takes and its cache holds beside another prompt."""
+    longest, holds = prober.longest, prober.facts.capacity
+    reach = up_to if longest is None else min(up_to, longest - _TAIL - len(prober.frame))
+    return reach if holds is None else min(reach, holds // 2)
 
 
 async def search(ask: Ask, reach: int, slack: int = 0) -> tuple[int | None, int | None]:
@@ -178,8 +185,8 @@ class _Pairs:
             if not grain.credit(shared, length) <= credit <= grain.credit(shared + room, length):
                 raise MeasurementError(
                     f"granularity: credits look like {grain}, and {shared:,} shared tokens were credited {credit:,}:"
-                    " do several caches share the requests, is another client using the server, or does the cache need"
-                    " time until it can be read (settle=)?"
+                    " do several caches share the requests, is another client using the server, does the cache need"
+                    " time until it can be read (settle=), or hold less than up_to?"
                 )
 
 

@@ -6,6 +6,7 @@ under another and under none, which must not.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -123,11 +124,16 @@ def _values(by: str, a: Any, b: Any, prober: Prober) -> tuple[Any, Any]:
         if b is None:
             raise ConfigurationError("isolation(by='model'): give b=, another model or adapter that the server serves")
         a = prober.facts.model if a is None else a
-    first = f"{prober.terms.nonce}/a" if a is None else a
-    second = f"{prober.terms.nonce}/b" if b is None else b
+    first = _made_up(prober, "a") if a is None else a
+    second = _made_up(prober, "b") if b is None else b
     if first == second or not by.removeprefix(_HEADER):
         raise ConfigurationError(f"isolation(by={by!r}): a and b must be two different values of a named field")
     return first, second
+
+
+def _made_up(prober: Prober, side: str) -> str:
+    # letters and digits: vLLM 0.32 takes a salt of at most 128 characters, without slashes
+    return hashlib.sha256(f"{prober.terms.nonce}/{side}".encode()).hexdigest()[:32]
 
 
 def _with_header(endpoint: Endpoint, by: str, value: Any) -> Endpoint:
@@ -148,13 +154,13 @@ class _Ways:
     async def walk(self, length: int) -> Isolation:
         numbers = self.plain.fresh(length)
         await self.first.write(numbers, self.under_first)
-        own = await self.first.read(numbers, self.under_first)
+        own = await self.first.read_own(numbers, self.under_first)
         if not own:
             raise MeasurementError(
                 f"isolation: of {length:,} tokens nothing is cached even under the same {self.by}; the probe proves"
                 " nothing (is the cache on, are the prompts long enough, does one engine answer all requests?)"
             )
-        leaked = {_ANOTHER: await self.second.read(numbers, self.under_second)}
+        leaked = {_ANOTHER: await self.second.read_own(numbers, self.under_second)}
         refused: list[str] = []
         if self.by != _MODEL:  # a request without a model asks for the endpoint's own
             await self._without(numbers, self.plain.fresh(length), leaked, refused)
@@ -164,9 +170,9 @@ class _Ways:
     async def _without(self, numbers: list[int], other: list[int], leaked: dict[str, int], refused: list[str]) -> None:
         """Ask for what is cached under a value without one, and the other way round."""
         try:
-            leaked[_TO_NONE] = await self.plain.read(numbers)
+            leaked[_TO_NONE] = await self.plain.read_own(numbers)
             await self.plain.write(other)
         except EndpointError:  # a border may insist on a value
             refused.append(f"a request without {self.by}")
             return
-        leaked[_FROM_NONE] = await self.first.read(other, self.under_first)
+        leaked[_FROM_NONE] = await self.first.read_own(other, self.under_first)

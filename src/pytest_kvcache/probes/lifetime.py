@@ -81,16 +81,16 @@ def _moments(first: float, at_most: float) -> list[float]:
 
 async def _watch(prober: Prober, moments: Sequence[float], length: int) -> Lifetime:
     prompts = [prober.fresh(length) for _ in moments]
-    written = []
-    for prompt in prompts:
+    written: list[tuple[float, float]] = []
+    for prompt in reversed(prompts):  # what is read first is written last, so that it has not aged before
         exchange = await prober.write(prompt)
-        written.append((exchange.sent or exchange.queued, exchange.end))
+        written.insert(0, (exchange.sent or exchange.queued, exchange.end))
     there: float | None = None
     absent: float | None = None
     for prompt, moment, (begun, ended) in zip(prompts, moments, written, strict=True):
         await asyncio.sleep(max(0.0, ended + moment - time.monotonic()))
         asked = time.monotonic()
-        if await prober.read(prompt):
+        if await prober.read_own(prompt):
             there = asked - ended
         elif there is None:
             absent = asked - ended

@@ -184,6 +184,11 @@ class Prober:
                 return reported
         return await self._counted(before, exchange)
 
+    async def read_own(self, numbers: Sequence[int], fields: Mapping[str, Any] | None = None) -> int:
+        """Do what :meth:`read` does, and return 0 for what every prompt shares: a chat template's head."""
+        found = await self.read(numbers, fields)
+        return found if found > len(self.frame.lead) + self.frame.open else 0
+
     def _reported(self, exchange: Exchange) -> int | None:
         if self._told is not None:
             (_, exchange) = self.site.calls.with_zeros((self._told, exchange))

@@ -55,6 +55,8 @@ class Faults(BaseModel):
         readable_after: a prefix is found in the cache only so many seconds after the first answer to it, as in hosted
             caches; what was cached before this fault is not affected.
         isolation_leak: the salt of a request separates nothing.
+        salt_required: a request without a salt is refused, as by a gateway that insists on a tenant.
+        no_logprobs: a request for log probabilities is refused.
         wrong_kv: what is computed behind cached blocks comes out wrong, so a warm answer differs from the cold one.
         warm_logprobs_off: the log probabilities of a warm answer are so much too high; its tokens are right.
         reset_lies: a reset answers success and clears nothing, as vLLM before 0.26 may.
@@ -100,6 +102,8 @@ class Faults(BaseModel):
     late_counters: float = Field(default=0.0, ge=0.0)
     readable_after: float = Field(default=0.0, ge=0.0)
     isolation_leak: bool = False
+    salt_required: bool = False
+    no_logprobs: bool = False
     wrong_kv: bool = False
     warm_logprobs_off: float = 0.0
     reset_lies: bool = False

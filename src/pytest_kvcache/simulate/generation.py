@@ -94,7 +94,11 @@ class GenerationRoutes:
         return self._server.tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
     def _check(self, body: Generate, prompts: list[list[int]]) -> None:
-        limit = self._server.config.max_model_len
+        limit, faults = self._server.config.max_model_len, self._server.faults
+        if faults.no_logprobs and body.wants_logprobs:
+            raise BodyError("planted fault: no log probabilities", "logprobs")
+        if faults.salt_required and body.cache_salt is None:
+            raise BodyError("planted fault: a cache_salt is required", "cache_salt")
         for ids in prompts:
             if not ids:
                 raise BodyError("the prompt must not be empty", "prompt")
