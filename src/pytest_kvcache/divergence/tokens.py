@@ -8,6 +8,7 @@ from typing import Any
 
 _ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
 
+_CLOSE_BY = 64  # elements in which the next run is looked for before more are
 ANSWER_BEGINS = 24  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
 
 
@@ -23,22 +24,36 @@ class Run:
 def runs(a: Sequence[Any], b: Sequence[Any], start: int, *, anchor: int = _ANCHOR) -> Iterator[Run]:
     """Return what two prompts share behind the place at which they part, in order and without crossing.
 
-    Shorter runs than ``anchor`` are left out. Time and memory grow with the length of both.
+    Shorter runs than ``anchor`` are left out. Where one ends, the next is looked for close by at first: time grows with
+    what lies between them, and memory too.
     """
-    places: dict[tuple[Any, ...], list[int]] = {}
-    for at in range(len(a) - anchor, start - 1, -1):
-        places.setdefault(tuple(a[at : at + anchor]), []).append(at)  # the first place last
     left, right = start, start
-    while right <= len(b) - anchor:
-        found = places.get(tuple(b[right : right + anchor]), [])
-        while found and found[-1] < left:  # behind us for good
-            found.pop()
-        if not found:
-            right += 1
-            continue
-        length = _shared(a, b, found[-1], right)
-        yield Run(found[-1], right, length)
-        left, right = found[-1] + length, right + length
+    while (found := _next(a, b, left, right, anchor)) is not None:
+        left, right = found
+        length = _shared(a, b, left, right)
+        yield Run(left, right, length)
+        left, right = left + length, right + length
+
+
+def _next(a: Sequence[Any], b: Sequence[Any], left: int, right: int, anchor: int) -> tuple[int, int] | None:
+    width, most = _CLOSE_BY, max(len(a) - left, len(b) - right)
+    while True:
+        found = _same_place(a[left : left + width], b[right : right + width], anchor)
+        if found is not None:
+            return left + found[0], right + found[1]
+        if width >= most:
+            return None
+        width *= 4
+
+
+def _same_place(a: Sequence[Any], b: Sequence[Any], anchor: int) -> tuple[int, int] | None:
+    """Return where ``b`` has so many equal elements first, and the first place that has them in ``a``."""
+    places = {tuple(a[at : at + anchor]): at for at in range(len(a) - anchor, -1, -1)}
+    for right in range(len(b) - anchor + 1):
+        left = places.get(tuple(b[right : right + anchor]))
+        if left is not None:
+            return left, right
+    return None
 
 
 def _shared(a: Sequence[Any], b: Sequence[Any], left: int, right: int) -> int:

@@ -67,6 +67,23 @@ def test_reordered_tools() -> None:
     assert (parted.left, parted.right) == ("read", "search")
 
 
+@pytest.mark.parametrize("question", ["hi", "who are you?"])
+def test_up_to_the_next_difference_behind_reordered_tools(question: str) -> None:
+    tools = [tool(name) for name in ("read", "search", "write")]
+    a, b = chat(tools=tools), chat(RULES, said("user", question), tools=tools[::-1])
+    parted = found(a, b)
+    sorted_b = {**b, "tools": tools}  # as many tokens as b
+    assert parted.tokens is not None
+    assert parted.recoverable == min(parting(*ids(a, sorted_b)), parted.tokens - 1)
+
+
+def test_up_to_the_next_difference_behind_changed_whitespace() -> None:
+    a, b = chat(f"Now:\n{RULES * 2}!?{RULES}"), chat(f"Now:\r\n{RULES * 2}?!{RULES}")
+    parted = found(a, b)
+    assert parted.cause == "whitespace"
+    assert parted.recoverable == SYSTEM_TURN + len(f"Now:\r\n{RULES * 2}")
+
+
 def test_the_first_tool_that_moved() -> None:
     a, b, c = tool("a"), tool("b"), tool("c")
     assert found(chat(tools=[a, b, c]), chat(tools=[a, c, b])).moved == 1
