@@ -14,11 +14,9 @@ import pytest
 
 from pytest_kvcache.endpoint import Endpoint
 from pytest_kvcache.experiment import Plan, run
-from pytest_kvcache.lookups import lookups_of
-from pytest_kvcache.model import Composed, Lookup, Measurement, Phase, Prompt, Request, Session, Waterfall
+from pytest_kvcache.model import Composed, Measurement, Phase, Prompt, Request, Session, Waterfall
 from pytest_kvcache.pace import Pace
 from pytest_kvcache.protocols import Site, Workload
-from pytest_kvcache.waterfall import explain
 from pytest_kvcache.workloads.shapes import SharedPrefix
 
 Start = Callable[..., str]
@@ -73,15 +71,11 @@ def measure(url: str, workload: Workload, concurrency: int = 1) -> Measurement:
     return asyncio.run(run(Endpoint(url), workload, plan))
 
 
-def told(measured: Measurement, listed: Listed) -> Waterfall:
-    found = explain(measured, _lookups(listed.load()), prefill=_lookups(listed.prefill()))
+def told(measured: Measurement) -> Waterfall:
+    found = measured.waterfall
     assert found is not None
     assert found.ceiling - sum(loss.tokens for loss in found.losses) == found.measured
     return found
-
-
-def _lookups(requests: Iterator[Request]) -> list[Lookup]:
-    return list(lookups_of(requests, lambda _: None))
 
 
 def amounts(waterfall: Waterfall) -> dict[str, int]:
@@ -93,33 +87,16 @@ def evidence(waterfall: Waterfall, cause: str) -> str:
     return loss.evidence
 
 
-def shared_prefix(url: str, shape: SharedPrefix) -> Waterfall:
-    """Measure a workload that is composed for the server."""
-    bound: list[Composed] = []
-
-    class Kept:
-        async def bind(self, site: Site) -> Composed:
-            bound.append(await shape.bind(site))
-            return bound[-1]
-
-    measured = measure(url, Kept())
-    load, prefill = bound[0].load(), bound[0].prefill()
-    assert load is not None
-    found = explain(measured, _lookups(load), prefill=_lookups(prefill))
-    assert found is not None
-    return found
-
-
 def test_cold(sim: str) -> None:
     shape = SharedPrefix(requests=6, input_len=128, prefix_len=64, prefixes=2, output_len=1, prefill=False)
-    waterfall = shared_prefix(sim, shape)
+    waterfall = told(measure(sim, shape))
     assert (waterfall.ceiling, waterfall.measured) == (6 * 64, 4 * 64)
     assert amounts(waterfall) == {"cold": 2 * 64}
 
 
 def test_rounding(sim: str) -> None:
     shape = SharedPrefix(requests=5, input_len=100, hit_rate=0.7, output_len=1, align=None)
-    waterfall = shared_prefix(sim, shape)
+    waterfall = told(measure(sim, shape))
     assert (waterfall.ceiling, waterfall.measured) == (5 * 70, 5 * 64)
     assert amounts(waterfall) == {"rounding": 5 * 6}
 
@@ -135,12 +112,12 @@ def test_eviction(start_sim: Start, output_len: int) -> None:
     # in use between two uses of a prefix: its own 3 blocks and two requests of 4, or of 5 with 20 generated tokens
     needed = 3 + 2 * (4 if output_len == 1 else 5)
     measured = measure(start_sim(f"--capacity-blocks={needed - 1}"), listed)
-    waterfall = told(measured, listed)
+    waterfall = told(measured)
     assert (waterfall.ceiling, amounts(waterfall)) == (6 * 48, {"eviction": 6 * 16})
     kept = f"a cache of {needed * 16} tokens would have kept it, this one has {(needed - 1) * 16}"
     assert kept in evidence(waterfall, "eviction")
     again = measure(start_sim(f"--capacity-blocks={needed}"), listed)
-    assert not told(again, listed).losses
+    assert not told(again).losses
 
 
 @pytest.mark.parametrize("details", [True, False], ids=["each", "totals"])
@@ -150,7 +127,7 @@ def test_routing_over_two_engines(start_sim: Start, details: bool) -> None:
     listed = Listed([[*head, *fresh(16)]], [prompts])
     # engine 1: head (again), other (first), head; engine 0: head, other (again), other
     url = start_sim("--engines=2", *([] if details else ["--no-prompt-tokens-details"]))
-    waterfall = told(measure(url, listed), listed)
+    waterfall = told(measure(url, listed))
     assert (waterfall.ceiling, waterfall.measured) == (3 * 48 + 3 * 32, 48 + 48 + 32)
     assert amounts(waterfall) == {"cold": 32, "routing": 48 + 32}
     assert ("by a replay" in evidence(waterfall, "routing")) is not details
@@ -159,7 +136,7 @@ def test_routing_over_two_engines(start_sim: Start, details: bool) -> None:
 def test_routing_by_prefix_loses_nothing(start_sim: Start) -> None:
     head, other = fresh(48), fresh(32)
     listed = Listed([[*head, *fresh(16)]], [[[*ids, *fresh(40)] for ids in (head, head, other, other, head, other)]])
-    assert amounts(told(measure(start_sim("--engines=2", "--routing=prefix"), listed), listed)) == {"cold": 32}
+    assert amounts(told(measure(start_sim("--engines=2", "--routing=prefix"), listed))) == {"cold": 32}
 
 
 def test_duplicates_in_flight(start_sim: Start) -> None:
@@ -167,7 +144,7 @@ def test_duplicates_in_flight(start_sim: Start) -> None:
     listed = Listed([], [[prompt], [prompt, prompt], [prompt, prompt]])
     # three at once, of which two find nothing; then two more that find it all
     measured = measure(start_sim("--fault=readable_after=1e-9", "--prefill-rate=1000"), listed, concurrency=3)
-    waterfall = told(measured, listed)
+    waterfall = told(measured)
     assert (waterfall.ceiling, waterfall.measured) == (5 * 96, 2 * 96)
     assert amounts(waterfall) == {"cold": 96, "duplicates": 2 * 96}
 
@@ -175,7 +152,7 @@ def test_duplicates_in_flight(start_sim: Start) -> None:
 def test_duplicates_that_join_the_one_in_flight(start_sim: Start) -> None:
     prompt = fresh(97)
     listed = Listed([], [[prompt], [prompt, prompt], [prompt, prompt]])
-    assert amounts(told(measure(start_sim("--prefill-rate=1000"), listed, concurrency=3), listed)) == {"cold": 96}
+    assert amounts(told(measure(start_sim("--prefill-rate=1000"), listed, concurrency=3))) == {"cold": 96}
 
 
 def test_restart(start_sim: Start) -> None:
@@ -183,7 +160,7 @@ def test_restart(start_sim: Start) -> None:
     listed = Listed([[*head, *fresh(16)] for head in heads], [[[*head, *fresh(16)] for head in heads * 4]])
     measured = measure(start_sim("--fault=restart_after=9"), listed)
     assert "KV102" in [finding.code for finding in measured.findings]
-    waterfall = told(measured, listed)
+    waterfall = told(measured)
     assert amounts(waterfall) == {"reset": 3 * 48}
     assert "3 requests missed 3 prefixes cached before" in evidence(waterfall, "reset")
 
@@ -203,7 +180,7 @@ def test_all_together(start_sim: Start) -> None:
     ]
     listed = Listed([[*warm, *fresh(27)]], [first, [twice]])  # the second one on engine 0: duplicate 64, rounding 15
     arguments = "--engines=2", "--capacity-blocks=24", "--fault=readable_after=1e-9", "--prefill-rate=1000"
-    waterfall = told(measure(start_sim(*arguments), listed, concurrency=2), listed)
+    waterfall = told(measure(start_sim(*arguments), listed, concurrency=2))
     assert amounts(waterfall) == {
         "cold": 79 + 53,
         "rounding": 15 + 5 * 5,

@@ -4,7 +4,7 @@ Requests are replayed in order of sending through one LRU stack for each engine.
 replayed hit is its measured one; where several fit, a guess at the router decides (``routers``). It is believed
 only when it gives each engine's query and hit tokens as the counters have them, whatever the engines' names; the
 requests' own numbers alone would fit too much. Many requests on several engines fit in more ways than can be tried, so
-one that explains nearly all of what is left may miss an engine's counters by a twentieth of what that engine looked up.
+one that explains nearly all of what is left may miss an engine's counters by a tenth of what that engine looked up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .visits import Run, Visit
 Want = tuple[int, int]
 """Least and most that a visit may have hit, had nothing of it been in flight; what it did hit is the least."""
 
-_OFF = 0.05  # of what an engine looked up, and of what is to be explained
+_OFF = 0.1  # of what an engine looked up
+_UNFIT = 0.05  # of what is to be explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def placed(
             places = fleet.replay(visits, wants, router)
             misfit = sum(_distance(place.bounded, want) for place, want in zip(places, wants, strict=True) if want)
             off, share = off_by(visits, places, accounts, rows, slack) if fleet.engines > 1 else (0, 0.0)
-            believed = not off or (share <= _OFF and misfit <= _OFF * left)
+            believed = not off or (share <= _OFF and misfit <= _UNFIT * left)
             if believed and (best is None or (misfit, off) < (best.misfit, best.off)):
                 best = Placement(places, misfit, off)
             if not off and not misfit:
