@@ -259,3 +259,39 @@ def test_a_wrong_fault_is_a_400_that_names_it_and_changes_nothing(server: Wire, 
     assert status == 400
     assert next(iter(wrong)) in reply["error"]["message"]
     assert server.complete([1])[0] == 418
+
+
+LONG = list(range(100, 165))
+
+
+def test_salts_that_separate_nothing(server: Wire) -> None:
+    server.complete(LONG, cache_salt="a")
+    assert cached(server.complete(LONG, cache_salt="b")[1]) == 0
+    plant(server, isolation_leak=True)
+    assert cached(server.complete(LONG, cache_salt="c")[1]) == 0  # what was cached under a salt stays there
+    assert cached(server.complete(LONG, cache_salt="d")[1]) == 64
+    assert cached(server.complete(LONG)[1]) == 64
+
+
+def test_wrong_kv_shows_in_warm_answers_only(server: Wire) -> None:
+    plant(server, wrong_kv=True)
+    cold, warm, again = (server.complete(LONG, max_tokens=8, logprobs=1)[1]["choices"][0] for _ in range(3))
+    assert cold["text"] != warm["text"] == again["text"]
+    assert cold["logprobs"]["token_logprobs"] != warm["logprobs"]["token_logprobs"]
+    plant(server)
+    assert server.complete(LONG, max_tokens=8)[1]["choices"][0]["text"] == cold["text"]
+
+
+def test_warm_logprobs_off(server: Wire) -> None:
+    plant(server, warm_logprobs_off=0.5)
+    cold, warm = (server.complete(LONG, max_tokens=2, logprobs=1)[1]["choices"][0] for _ in range(2))
+    assert cold["text"] == warm["text"]
+    numbers = zip(cold["logprobs"]["token_logprobs"], warm["logprobs"]["token_logprobs"], strict=True)
+    assert [b - a for a, b in numbers] == pytest.approx([0.5, 0.5])
+
+
+def test_what_is_refused(server: Wire) -> None:
+    plant(server, no_logprobs=True, salt_required=True)
+    assert server.complete(LONG, cache_salt="a")[0] == 200
+    assert server.complete(LONG)[0] == 400
+    assert server.complete(LONG, cache_salt="a", logprobs=1)[0] == 400

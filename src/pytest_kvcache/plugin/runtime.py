@@ -92,6 +92,8 @@ class Runtime:
         except BaseException as error:  # the body's own failure, or Ctrl-C: what was measured is still told
             if state.measurements:
                 _keep_record(item, state)
+            else:
+                _show_probes(item, state)
             if isinstance(error, KeyboardInterrupt):
                 SessionReport.keep(item)
             raise
@@ -100,6 +102,8 @@ class Runtime:
                 verdict = _keep_record(item, state)
                 if state.expectation is not None and verdict.status != "pass":
                     problem = verdict.sentence
+            else:
+                _show_probes(item, state)
         if problem is not None:
             from ..report.text import visible
 
@@ -135,6 +139,14 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
     from .runner import observed
 
     return observed(endpoint, state, "the whole test")
+
+
+def _show_probes(item: pytest.Item, state: TestState) -> None:
+    """Tell in the test's own output what its probes found; a test that only probes has no hit rate to be judged."""
+    if state.probes:
+        from ..report.text import visible
+
+        item.add_report_section("call", "kvcache", "\n".join(map(visible, state.probes)))
 
 
 def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:

@@ -152,3 +152,19 @@ def test_a_generation_that_is_closed_frees_its_slot_and_blocks() -> None:
     engine = asyncio.run(run())
     assert (engine.running, engine.kv_usage, engine.reset()) == (0, 0.0, True)
     assert engine.counts.finished == {}
+
+
+@given(st.integers(1, 4), st.integers(0, 9), st.integers(0, 12))
+def test_a_prefix_below_the_minimum_is_not_credited(block: int, minimum: int, shared: int) -> None:
+    engine = Engine(EngineConfig(block_size=block, minimum=minimum, external_blocks=100, **FAST), [0])
+
+    async def run() -> tuple[int, int]:
+        first, second = [1] * shared + [2] * 4, [1] * shared + [3] * 4
+        for ids in (first, second):
+            sequence = Generation(ids, 1)
+            async for _ in engine.generate(sequence):
+                pass
+        return sequence.hit, sequence.external_hit
+
+    whole = shared - shared % block
+    assert asyncio.run(run()) == (whole if whole >= minimum else 0, 0)
