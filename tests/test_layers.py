@@ -24,6 +24,7 @@ PURE = {
     *(
         f"{name}.py"
         for name in (
+            "conclude",
             "errors",
             "judge",
             "rate",
@@ -33,12 +34,13 @@ PURE = {
             "latency",
             "histogram",
             "lookups",
+            "pace",
             "sse",
             "turns",
         )
     ),
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
-    *(name_of(path) for path in FILES if path.parent.name in ("model", "divergence")),
+    *(name_of(path) for path in FILES if path.parent.name in ("model", "divergence", "waterfall")),
     "endpoint.py",
 }
 SPEAKS_PYTEST = ("plugin", "suite")

@@ -25,7 +25,8 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
         space: what separates the caches of requests.
     """
     prediction = _prediction(measured, composed, space)
-    measured = replace(measured, prediction=prediction)
+    if prediction is not None:
+        measured = replace(measured, prediction=replace(prediction, fresh=composed.fresh))
     if not measured.exchanges:
         return measured
     waterfall = _waterfall(measured, composed, space) if prediction is not None else None
@@ -55,7 +56,11 @@ def _prediction(measured: Measurement, composed: Composed, space: SpaceOf) -> Pr
 
 
 def _by_usage(measured: Measurement, composed: Composed, facts: ServerFacts) -> Prediction | None:
-    return predict_by_usage(measured.exchanges, facts.grain, exact=facts.grain_known) if composed.append_only else None
+    if not composed.append_only:
+        return None
+    if "cache_salt" in facts.isolation:  # then nothing is warm, the template's own head included
+        return predict_by_usage(measured.exchanges, facts.grain, exact=facts.grain_known, head=0)
+    return predict_by_usage(measured.exchanges, facts.grain, exact=facts.grain_known)
 
 
 def _in_place(prediction: Prediction, order: Sequence[int]) -> Prediction:

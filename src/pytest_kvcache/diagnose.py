@@ -61,7 +61,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .divergence import advice, sentence
-from .model import Cause, Exchange, Finding, Loss, Measurement
+from .model import Cause, Exchange, Finding, Loss, Measurement, Prediction
 from .model.loss import TITLES
 from .reconcile import cached_tokens, compare
 from .spread import spread_over_engines
@@ -219,13 +219,7 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
     prediction = m.prediction
     if prediction is None:
         return
-    warmed = cached_tokens(m.prefill)
-    if not m.disaggregated and warmed is not None and warmed > prediction.prefill_hit_tokens:
-        yield Finding(
-            "KV301",
-            f"warm start: {warmed:,} tokens of prompts that nobody should have sent before were cached",
-            "an earlier run used the same seed; leave --kv-seed out, or reset (--kv-reset=require)",
-        )
+    yield from _warm_start(m, prediction)
     block = m.facts.block_size
     if m.prefix_len and block and m.prefix_len < block:
         yield Finding(
@@ -254,6 +248,28 @@ def _against_prediction(m: Measurement) -> Iterator[Finding]:
             f"{len(short)} of {len(cached)} requests hit less than predicted{together}, first: {first}",
             "" if m.waterfall else "evicted before they came, spread over engines, or never cached",
         )
+
+
+def _warm_start(m: Measurement, prediction: Prediction) -> Iterator[Finding]:
+    warmed = cached_tokens(m.prefill)
+    if m.disaggregated or warmed is None:
+        warmed = 0
+    extra = max(0, warmed - prediction.prefill_hit_tokens)
+    if prediction.fresh and extra:
+        yield Finding(
+            "KV301",
+            f"warm start: {warmed:,} tokens of prompts that nobody should have sent before were cached",
+            "an earlier run used the same seed; leave --kv-seed out, or reset (--kv-reset=require)",
+        )
+    elif not prediction.fresh:
+        hits = cached_tokens(m.exchanges) if not m.disaggregated else None
+        extra += max(0, (hits or 0) - prediction.hit_tokens - prediction.slack)
+        if extra:
+            yield Finding(
+                "KV301",
+                f"warm start: {extra:,} tokens more were cached than these requests explain: they were sent before",
+                "for a rate that does not depend on what the server did before, reset it (--kv-reset=require)",
+            )
 
 
 def _too_soon(m: Measurement) -> Iterator[Finding]:

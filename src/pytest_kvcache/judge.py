@@ -79,6 +79,8 @@ def _weigh_failures(
 
 
 def _above(rate: Rate, ceiling: float | None, room: float, measurements: Sequence[Measurement]) -> Iterator[Finding]:
+    if any(m.prediction is not None and not m.prediction.fresh for m in measurements):
+        ceiling = None  # the cache may hold what was sent before: that is a warm start, and told as one
     # without a ceiling: no more can hit than was looked up
     highest = 1.0 if ceiling is None else ceiling + room
     if rate.low <= highest + _EPSILON:
@@ -86,9 +88,8 @@ def _above(rate: Rate, ceiling: float | None, room: float, measurements: Sequenc
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)
     causes = [f"{preempted:,} preemptions: a request that is computed again finds its own blocks"] if preempted else []
     retried = sum(bool(e.earlier) for m in measurements for e in m.exchanges)
-    causes += (
-        [f"{retried:,} requests were tried again: a retry finds what its earlier attempt computed"] if retried else []
-    )
+    again = f"{retried:,} requests were tried again: a retry finds what its earlier attempt computed"
+    causes += [again] if retried else []
     causes += ["the prompts were cached before the run (same seed?)"] if ceiling is not None else []
     yield Finding(
         "KV108",

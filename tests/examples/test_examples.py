@@ -18,7 +18,7 @@ def run(pytester: pytest.Pytester, name: str, *words: str) -> pytest.RunResult:
 
 def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
     folders = {path.name: path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert set(folders) == {"first_test", "vllm_server"}
+    assert set(folders) == {"agent_conversation", "first_test", "hosted_provider", "isolation", "vllm_server"}
     for path in folders.values():
         assert (path / "conftest.py").exists()
         assert list(path.glob("test_*.py"))

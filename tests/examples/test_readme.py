@@ -108,9 +108,14 @@ def test_failure_text_is_what_a_failure_looks_like(pytester: pytest.Pytester, si
         """
         import pytest
 
-        @pytest.mark.hit_rate(target=0.9)
-        def test_fails(kv, kv_workload):
-            kv.run(kv_workload.shared_prefix(requests=20, input_len=1024, hit_rate=0.5, output_len=8))
+        @pytest.mark.hit_rate(min=0.8)
+        def test_agent(kv, kv_workload):
+            system = "You help customers. Now: 2026-01-05 10:41:0{}. Rules: " + "answer in one word and be kind. " * 60
+            chats = [
+                {"messages": [{"role": "system", "content": system.format(n)}, {"role": "user", "content": "Red?"}]}
+                for n in range(4)
+            ]
+            kv.run(kv_workload.requests(chats), concurrency=1)
         """
     )
     pytester.makeini(FAST)
@@ -133,7 +138,7 @@ def test_option_table_is_complete_and_right(pytester: pytest.Pytester) -> None:
     pytester.makeini(FAST)
     shown = pytester.runpytest_inprocess("--help").stdout.str()
     known = set(re.findall(r"--kv-[a-z-]+", shown))
-    rows = re.findall(r"^\| `(--kv-[a-z-]+)=?[^|]*\| `(\w+)` \| `(\w+)` \|", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(--kv-[a-z-]+)[=`][^|]*\| `(\w+)` \| `(\w+)` \|", README, re.MULTILINE)
     assert {option for option, *_ in rows} == known
     for option, variable, ini in rows:
         name = option.removeprefix("--kv-").replace("-", "_")

@@ -98,6 +98,7 @@ class Prediction:
         slack: hit tokens that may come on top, because what was generated is not known token by token.
         room: of ``slack``, the part of each measured request; empty: only the total is known.
         prefill_hit_tokens: of the requests that warm the cache; more than this means it was warm already.
+        fresh: nobody can have sent these prompts before; otherwise more may hit than these requests explain.
     """
 
     hit_tokens: int
@@ -108,6 +109,7 @@ class Prediction:
     slack: int = 0
     room: tuple[int, ...] = ()
     prefill_hit_tokens: int = 0
+    fresh: bool = True
 
     @property
     def hit_rate(self) -> float | None:

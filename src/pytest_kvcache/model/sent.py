@@ -97,6 +97,10 @@ class Composed(Protocol):
     def append_only(self) -> bool:
         """True when a request can hit nothing but its own session's earlier ones, beyond what all first ones share."""
 
+    @property
+    def fresh(self) -> bool:
+        """True when nobody can have sent these prompts before: what the cache has of them was put there here."""
+
     def warmed(self) -> Iterator[Request]:
         """Return requests that an earlier run sent and that are cached already; they are not sent again."""
 

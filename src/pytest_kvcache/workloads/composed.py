@@ -106,6 +106,11 @@ class ComposedPrefix:
         """False: what these requests share is known by their tokens."""
         return False
 
+    @property
+    def fresh(self) -> bool:
+        """True: the nonce stands at the head of every prompt."""
+        return True
+
     def warmed(self) -> Iterator[Request]:
         """Return what an earlier run has sent, and a chat's header, which anybody may have."""
         if self.header:

@@ -144,6 +144,11 @@ class Conversations:
         """False where sessions say the same, or an earlier run's cache may be hit."""
         return self.shape.fresh and (self.shape.sessions == 1 or self.shape.user is None)
 
+    @property
+    def fresh(self) -> bool:
+        """True when a salt or a line of their own keeps these conversations apart from earlier runs."""
+        return self.shape.fresh
+
     def warmed(self) -> Iterator[Request]:
         """Return nothing: no earlier run has sent any of it."""
         return iter(())
