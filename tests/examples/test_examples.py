@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,36 @@ def test_vllm_server_skips_with_a_reason_where_there_is_none(
     result = run(pytester, "vllm_server", "-rs")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["SKIPPED*no endpoint, and no no-such-program to start*"])
+
+
+def test_agent_conversation(pytester: pytest.Pytester, sim: str) -> None:
+    result = run(pytester, "agent_conversation", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=3)
+
+
+def test_isolation(pytester: pytest.Pytester, sim: str) -> None:
+    result = run(pytester, "isolation", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=3)
+
+
+PROVIDER = [
+    *("--block-size", "128", "--minimum-tokens", "1024", "--api-key-env", "PROVIDER_KEY"),
+    *("--fault", "metrics_status=404", "--fault", "status=429", "--fault", "retry_after=0.05", "--fault", "every=3"),
+]
+
+
+def test_hosted_provider(
+    pytester: pytest.Pytester, start_sim: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No metrics, no tokenizer, a key, steps of 128 from 1,024 on, and every third request refused for a moment."""
+    monkeypatch.setenv("PROVIDER_KEY", "sk-not-to-be-shown")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-to-be-shown")
+    result = run(pytester, "hosted_provider", f"--kv-endpoint={start_sim(*PROVIDER)}", "--kv-report=kv.json", "-rA")
+    result.assert_outcomes(passed=1)
+    report = (pytester.path / "kv.json").read_text()
+    assert "KV314" in report
+    assert "sk-not-to-be-shown" not in report + result.stdout.str()
+    (check,) = json.loads(report)["checks"]
+    cached = [turn["cached_tokens"] for turn in check["runs"][0]["turns"]]
+    assert cached[0] == 0
+    assert all(tokens >= 1024 and tokens % 128 == 0 for tokens in cached[1:])
