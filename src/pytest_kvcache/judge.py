@@ -33,8 +33,9 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
     else:
         measured = rate
     predicted = predicted_rate(expectation, measurements)
-    ceiling = ceiling_rate(expectation, measurements)
     room = predicted_slack(expectation, measurements)
+    least = ceiling_rate(expectation, measurements)
+    ceiling = None if least is None else least + room
     target, slack = expectation.target, 0.0
     if target is None and expectation.min is None and expectation.max is None:
         target, slack = predicted, room
@@ -42,7 +43,7 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
             found.append(_NOTHING_ASKED)
     cause: Finding | None = None
     if measured is not None:
-        found += [*_above(measured, ceiling, room, measurements), *_compare(expectation, measured, target, slack)]
+        found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
         if any(finding.code == "KV201" for finding in found):
             cause = main_cause(measurements, warm=expectation.requests == "warm" or expectation.skip_turns > 0)
             found += [cause] if cause is not None else []
@@ -78,11 +79,11 @@ def _weigh_failures(
     return [f for f in found if f.code != "KV123"]  # they decide, so what they leave open does not matter
 
 
-def _above(rate: Rate, ceiling: float | None, room: float, measurements: Sequence[Measurement]) -> Iterator[Finding]:
+def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement]) -> Iterator[Finding]:
     if any(m.prediction is not None and not m.prediction.fresh for m in measurements):
         ceiling = None  # the cache may hold what was sent before: that is a warm start, and told as one
     # without a ceiling: no more can hit than was looked up
-    highest = 1.0 if ceiling is None else ceiling + room
+    highest = 1.0 if ceiling is None else ceiling
     if rate.low <= highest + _EPSILON:
         return
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)

@@ -193,7 +193,7 @@ def predicted_rate(expectation: Expectation, measurements: Sequence[Measurement]
 
 
 def ceiling_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
-    """The rate that no cache can exceed on these workloads; None when it is not known."""
+    """The rate that no cache can exceed on these workloads, but for :func:`predicted_slack`; None: not known."""
     predictions = [m.prediction for m in measurements if m.prediction is not None]
     if len(predictions) != len(measurements) or expectation.tier != "total":
         return None
