@@ -58,6 +58,8 @@ class Counters:
 
 
 HERE = Path(__file__).parent
+# Chats go through a template with tools; an answer that is forced to call one is parsed back into a call.
+CHATS = (f"--chat-template={HERE / 'chatml_tools.jinja'}", "--enable-auto-tool-choice", "--tool-call-parser=hermes")
 DEFAULT_VENV = ".vllm-venv"
 DEFAULT_LLAMA = ".llamacpp"
 
@@ -116,7 +118,7 @@ def vllm_server(
         def serve(block: int) -> VllmServer:
             if block not in running:
                 log = tmp_path_factory.mktemp("vllm") / f"block{block}.log"
-                server = VllmServer(tiny_model, log, venv=vllm_venv, block_size=block)
+                server = VllmServer(tiny_model, log, venv=vllm_venv, block_size=block, arguments=CHATS)
                 running[block] = stack.enter_context(server)
             return running[block]
 

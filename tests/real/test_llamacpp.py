@@ -275,3 +275,45 @@ def test_run_with_lists_of_prompts(
         assert result.verdict.findings[0].code == "KV111"
         with pytest.raises(MeasurementError):
             _ = result.hit_rate
+
+
+# --- chats and probes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.7])
+@pytest.mark.hit_rate(tol=0.0)
+def test_chats_agree_to_the_token(kv: Runner, kv_workload: WorkloadBuilder, rate: float) -> None:
+    result = kv.run(kv_workload.shared_prefix(6, 501, rate, output_len=2, align=None, send="chat"), concurrency=1)
+    prediction = result.measurement.prediction
+    assert prediction is not None
+    assert (prediction.exact, prediction.slack) == (True, 0)
+    assert (result.hit_tokens, result.query_tokens) == (prediction.hit_tokens, 6 * 501)
+    assert result.hit_tokens == 6 * round(rate * 501)
+
+
+@pytest.mark.parametrize("sessions", [1, 3])  # with three, one is always in memory instead of a slot
+@pytest.mark.hit_rate(min=0.5, skip_turns=1)
+def test_conversations_reuse_what_is_between_the_bounds(
+    kv: Runner, kv_workload: WorkloadBuilder, sessions: int
+) -> None:
+    shape = kv_workload.conversation("You name colours. " * 12, turns=5, sessions=sessions, max_tokens=16)
+    result = kv.run(shape, concurrency=1)
+    prediction = result.measurement.prediction
+    assert prediction is not None
+    for e, least, room in zip(result.exchanges, prediction.per_request, prediction.room, strict=True):
+        assert least <= (e.cached_tokens or 0) <= least + room
+    assert result.turns.as_predicted(), result.turns.as_predicted()
+    assert result.turns.skip(1).grows(), result.turns.skip(1).grows()
+    assert result.measurement.counters is not None
+    assert result.measurement.counters.hit == sum(e.cached_tokens or 0 for e in result.exchanges)
+
+
+def test_granularity_is_one_token(kv: Runner) -> None:
+    found = kv.probe.granularity(up_to=512)
+    assert (found.step, found.full_hit, found.told) == (1, "L-1", 1)
+
+
+def test_warm_answers_are_the_cold_ones(kv: Runner) -> None:
+    found = kv.probe.equivalence(prompts=4, output=8, tol=0.01)  # 0.0002 were measured; another context: 0.06 and more
+    assert found.wrong == ()
+    assert found.logprobs is not None

@@ -1,6 +1,7 @@
-"""A real vLLM in other shapes: two engines, a KV connector behind the cache, a cache too small, odd requests.
+"""A real vLLM in other shapes: odd requests, two engines, a KV connector behind the cache.
 
-One server at a time: each shape is a value of the session's fixture ``served``, which pytest ends before the next.
+One server at a time: each shape is a value of the session's fixture ``served``, which pytest ends before the next. The
+ordinary one is the server that other files measure too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import dataclasses
 import http.client
 import json
 import random
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,14 +30,11 @@ if TYPE_CHECKING:
     from .conftest import Counters
 
 BLOCK = 32
-BLOCKS = 100  # of the small cache; one of them vLLM keeps for itself
 
 SMALL = ("--max-model-len=4096", "--max-num-seqs=8")
 SHAPES = {
-    "ordinary": (),
     "two engines": (*SMALL, "--data-parallel-size=2"),
     "connector": SMALL,
-    "small cache": ("--max-model-len=2048", "--max-num-seqs=8", f"--num-gpu-blocks-override={BLOCKS}"),
 }
 
 
@@ -47,8 +44,15 @@ def shaped(name: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="session")
 def served(
-    request: pytest.FixtureRequest, vllm_venv: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    vllm_server: Callable[[int], VllmServer],
+    vllm_venv: Path,
+    tiny_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[VllmServer]:
+    if request.param == "ordinary":
+        yield vllm_server(BLOCK)
+        return
     folder = tmp_path_factory.mktemp("vllm")
     arguments = SHAPES[request.param]
     if request.param == "connector":
@@ -330,69 +334,3 @@ def test_rate_of_each_tier_is_right_to_the_token(kv: Runner, wire: Wire, hits: i
 def test_reset_says_that_the_tier_behind_survives(kv: Runner, kv_workload: WorkloadBuilder) -> None:
     result = kv.run(kv_workload.shared_prefix(2, 640, 0.5, output_len=1), reset="auto", concurrency=1)
     assert "external still hit" in result.measurement.cache_state
-
-
-# --- a cache too small -----------------------------------------------------------------------------------------------
-
-
-class LeastRecent:
-    """A cache of full blocks by hand: the least recent goes first, of one prompt its last block before its first."""
-
-    def __init__(self, blocks: int) -> None:
-        self.blocks = blocks
-        self.kept: OrderedDict[tuple[int, ...], None] = OrderedDict()  # a block is all tokens up to its end
-
-    def hits(self, prompt: Sequence[int]) -> int:
-        """Return the hit tokens of a prompt that is answered with one token, and keep its blocks."""
-        full = [tuple(prompt[: end * BLOCK]) for end in range(1, len(prompt) // BLOCK + 1)]
-        found = 0
-        while found < (len(prompt) - 1) // BLOCK and full[found] in self.kept:
-            found += 1
-        for block in reversed(full):
-            self.kept[block] = None
-            self.kept.move_to_end(block)
-        while len(self.kept) > self.blocks:
-            self.kept.popitem(last=False)
-        return found * BLOCK
-
-
-@shaped("small cache")
-def test_evictions_are_those_of_the_least_recent(wire: Wire, page: Counters) -> None:
-    random_order = random.Random(7)
-    prefixes = [fresh(480) for _ in range(9)]  # 135 blocks: more than there are
-    assert wire.post("/reset_prefix_cache", {}) == (200, {"success": True})
-    oracle = LeastRecent(BLOCKS - 1)
-    expected: list[int] = []
-    seen: list[int] = []
-    with page.window() as found:
-        for _ in range(60):
-            prompt = prefixes[min(random_order.randrange(9), random_order.randrange(9))] + fresh(120)
-            expected.append(oracle.hits(prompt))
-            seen.append(cached(wire.complete(prompt)[1]) or 0)
-    assert all(abs(e - s) <= BLOCK for e, s in zip(expected, seen, strict=True)), list(zip(expected, seen, strict=True))
-    assert total(found).hit == sum(seen)
-    assert 0 < seen.count(480) < 60 - len(prefixes)  # some came back, some were evicted
-
-
-@shaped("small cache")
-def test_rate_under_evictions_is_below_the_prediction(kv: Runner, kv_workload: WorkloadBuilder) -> None:
-    # Ten prefixes of 15 blocks in turn: each is gone before its turn comes again.
-    result = kv.run(kv_workload.shared_prefix(20, 600, prefix_len=480, prefixes=10, output_len=1), concurrency=1)
-    assert result.predicted == pytest.approx(480 / 600)
-    assert result.hit_tokens <= 20 * BLOCK
-    assert result.verdict.ceiling == pytest.approx(480 / 600)
-
-
-@shaped("small cache")
-def test_preempted_generations_are_counted_once(kv: Runner, kv_workload: WorkloadBuilder, wire: Wire) -> None:
-    before = wire.sample("num_preemptions_total")
-    result = kv.run(kv_workload.shared_prefix(8, 300, 0.0, output_len=700), concurrency=8)
-    assert (result.query_tokens, result.hit_tokens) == (8 * 300, 0)
-    pressure = result.measurement.pressure
-    assert pressure is not None
-    assert pressure.preemptions == wire.sample("num_preemptions_total") - before
-    assert pressure.preemptions > 0
-    # A server that is busy streaming answers a scrape late, so what a short load's peaks show is not fixed.
-    assert pressure.kv_usage_peak is not None
-    assert 0.0 <= pressure.kv_usage_peak <= 1.0
-    assert pressure.samples >= 2
