@@ -211,3 +211,11 @@ def test_requests_of_ones_own_are_predicted_too(pytester: pytest.Pytester, run: 
         """
     )
     run(f"--kv-endpoint={start_sim()}").assert_outcomes(passed=1)
+
+
+def test_a_second_run_finds_what_the_first_one_left(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    written(pytester.path / "trace.jsonl", chat("one"), chat("two"), chat("three"))
+    pytester.makepyfile(a_test("min=0.5", "'trace.jsonl', warm=1"))
+    url = start_sim()
+    for _ in range(2):
+        run(f"--kv-endpoint={url}").assert_outcomes(passed=1)
