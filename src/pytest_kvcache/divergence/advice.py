@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model import Divergence
 from ..model.divergence import Class
-from .found import Found
+from .found import CALL_ID, Found
 
 TITLES: dict[Class, str] = {
     "timestamp": "timestamp or date",
@@ -43,6 +43,7 @@ _THINKING = (
     "the chat template drops or adds thinking in earlier turns: use one that keeps it, send the reasoning back with the"
     ' answer, or switch it off (chat_template_kwargs={"enable_thinking": false})'
 )
+_CALL_IDS = "send every tool call back with the id that it came with: this template writes them into the prompt"
 _RENDERED = (
     "the chat template writes the same messages differently in a longer conversation: use one that only appends, and"
     " send the same chat_template_kwargs with every request"
@@ -51,6 +52,8 @@ _RENDERED = (
 
 def advice_for(found: Found, *, before_tools: bool) -> str:
     """Return what to do about a difference; ``before_tools``: there are tools, rendered behind the system prompt."""
+    if found.detail == CALL_ID:
+        return _CALL_IDS
     noun = _VOLATILE.get(found.cause)
     if noun is not None:
         behind = before_tools and found.where.startswith("system")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..model import Divergence
@@ -12,7 +11,8 @@ from ..model.divergence import Class
 from ..simulate.tree import common_prefix
 from .advice import advice_for
 from .found import Found
-from .history import compare_messages, compare_system
+from .history import compare_call_ids, compare_messages, compare_system
+from .reach import reach
 from .request import Message, Rendered, read
 from .template import compare_rendered
 from .tokens import appended, made_equal, moved_away
@@ -58,9 +58,11 @@ def first(
             return None
     if found is None:
         found = compare_rendered(left, right, texts, token, ids)
+        if found is not None and found.cause in ("template_history", "random_id"):
+            found = compare_call_ids(left.messages, right.messages) or found
         if found is None:
             return None
-    return _told(found, right, ids, token, block)
+    return _told(found, left, right, ids, token, block)
 
 
 def _structural(left: Rendered, right: Rendered) -> Found | None:
@@ -69,8 +71,7 @@ def _structural(left: Rendered, right: Rendered) -> Found | None:
         compare_tools(left.tools, right.tools),
         compare_messages(left.messages, right.messages),
     )
-    differing = [found for found in stages if found is not None]
-    return replace(differing[0], alone=differing[0].alone and len(differing) == 1) if differing else None
+    return next((found for found in stages if found is not None), None)
 
 
 def _apart(a: Mapping[str, Any], b: Mapping[str, Any], isolation: Sequence[str]) -> Found | None:
@@ -102,12 +103,17 @@ def _ids_of(messages: Sequence[Message]) -> Sequence[int]:
 
 
 def _told(
-    found: Found, right: Rendered, ids: tuple[Sequence[int], Sequence[int]] | None, token: int | None, block: int | None
+    found: Found,
+    left: Rendered,
+    right: Rendered,
+    ids: tuple[Sequence[int], Sequence[int]] | None,
+    token: int | None,
+    block: int | None,
 ) -> Divergence:
     """Return the difference with its tokens and with what to do."""
     recoverable = None
     if ids is not None and token is not None:
-        recoverable = _recoverable(found, ids, token)
+        recoverable = _recoverable(found, left, right, ids, token)
         if found.cause in _APART:
             token = 0
         elif token == min(map(len, ids)):
@@ -132,14 +138,16 @@ def _told(
     )
 
 
-def _recoverable(found: Found, ids: tuple[Sequence[int], Sequence[int]], token: int) -> int | None:
+def _recoverable(
+    found: Found, left: Rendered, right: Rendered, ids: tuple[Sequence[int], Sequence[int]], token: int
+) -> int | None:
     a, b = ids
     if found.expected or found.cause == "image":
         return None
     if found.cause in _APART:
         return min(token, max(0, len(b) - 1))
     if found.cause in _WRITTEN_ALIKE:
-        return made_equal(a, b, token, alone=found.alone)
+        return made_equal(a, b, token, reach(left, right, found))
     if found.cause == "template_history":
-        return appended(a, b, token, alone=found.alone)
+        return appended(a, b, token)
     return moved_away(a, b, token, found.width)

@@ -8,6 +8,7 @@ from ..model.divergence import Class
 from .texts import Difference, compare
 from .tokens import runs
 
+CALL_ID = "id of a tool call"  # a detail that has its own advice
 _CONTEXT = 60  # characters of text that are shown on either side
 _SAME_BEHIND_TEXT = 200  # characters behind a difference in the last message that are worth moving in front of it
 _SAME_BEHIND_VOLATILE = 40
@@ -26,7 +27,7 @@ class Found:
         same_behind: characters that are the same behind what differs.
         width: characters of something volatile in the second text, those included that are the same.
         expected: nothing is wrong: the last message is another one.
-        alone: nothing else differs.
+        alone: nothing else differs in the text or the tools in which it stands.
     """
 
     cause: Class

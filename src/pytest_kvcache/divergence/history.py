@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from ..model.divergence import Class
-from .found import Found, in_text, is_ordinary
+from .found import CALL_ID, Found, in_text, is_ordinary
 from .request import Message, Part
 
 _SUMMARY = re.compile(
@@ -26,7 +26,7 @@ def compare_system(a: Sequence[Message], b: Sequence[Message]) -> Found | None:
             return Found("system_prompt", present.where, message=present.index, detail="only one has it")
         found = _compare_message(left, right, "system_prompt")
         if found is not None:
-            return replace(found, alone=found.alone and len(a) == len(b))
+            return found
     return None
 
 
@@ -37,12 +37,17 @@ def compare_messages(a: Sequence[Message], b: Sequence[Message]) -> Found | None
         if found is None:
             continue
         if _moved_up(a, b, at) or (found.cause == "text" and _emptied(a, b, at)):
-            return replace(found, cause="truncated_history", character=None, part=None, shared="", alone=False)
+            return replace(found, cause="truncated_history", character=None, part=None, shared="")
         last = at == len(b) - 1 or at == len(a) - 1
-        ordinary = last and left.role == right.role != "tool" and is_ordinary(found)
-        rest = [m.parts for m in a[at + 1 :]] == [m.parts for m in b[at + 1 : len(a)]]
-        return replace(found, expected=ordinary, alone=found.alone and rest)
+        ordinary = last and left.role == right.role and is_ordinary(found)
+        return replace(found, expected=ordinary)
     return None
+
+
+def compare_call_ids(a: Sequence[Message], b: Sequence[Message]) -> Found | None:
+    """Return the first message whose tool calls have other ids; for prompts that part although all else agrees."""
+    differing = (right for left, right in zip(a, b, strict=False) if left.calls != right.calls)
+    return next((Found("random_id", m.where, m.index, detail=CALL_ID) for m in differing), None)
 
 
 def _compare_message(left: Message, right: Message, otherwise: Class) -> Found | None:
@@ -80,7 +85,7 @@ def _replaced(one: Part | None, other: Part | None, where: str, index: int | Non
     kinds = {part.kind for part in (one, other) if part is not None}
     number = next((part.number for part in (other, one) if part is not None), None)
     if "reasoning" in kinds:
-        return Found("template_history", where, index, detail="reasoning", alone=True)
+        return Found("template_history", where, index, detail="reasoning")
     if "image" in kinds:
         return Found("image", where, index, number, shared=shared, detail="only one has it")
     return Found("text", where, index, number, detail="only one has it")

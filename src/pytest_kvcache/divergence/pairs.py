@@ -22,7 +22,7 @@ class Sent:
     """A request that was sent.
 
     Attributes:
-        body: as it was sent.
+        body: as it was sent; empty where only the tokens are known, which are then compared within sessions.
         ids: the tokens that the server made of it; empty: not known.
         session: neighbours of one session are compared, those without one in their order.
         hit: tokens that the server took from its cache; None: not known.
@@ -61,7 +61,8 @@ def _neighbours(sent: Sequence[Sent]) -> list[tuple[int, int]]:
     sessions: dict[Hashable, list[int]] = {}
     for number, request in enumerate(sent):
         sessions.setdefault(request.session, []).append(number)
-    rows = [*sessions.values(), [numbers[0] for numbers in sessions.values()]]
+    firsts = [numbers[0] for numbers in sessions.values() if sent[numbers[0]].body]
+    rows = [*sessions.values(), firsts]
     return sorted(pair for numbers in rows for pair in pairwise(numbers))
 
 

@@ -48,11 +48,13 @@ class Message:
         index: in the body's list; None for a system prompt or a prompt that is a field of its own.
         role: one of the common roles, ``prompt``, or ``other``.
         parts: in order, what is beside the content at the places where templates put it.
+        calls: ids of its tool calls, or of the call that it answers; few templates write them.
     """
 
     index: int | None
     role: str
     parts: tuple[Part, ...]
+    calls: tuple[Any, ...] = ()
 
     @property
     def where(self) -> str:
@@ -130,7 +132,8 @@ def _message(index: int, given: Any) -> Message:
     parts += [_call(call) for call in (calls if isinstance(calls, list) else ())]
     if given.get("type") == "function_call":
         parts.append(_call({"function": given}))
-    return Message(index, str(role), tuple(parts))
+    ids = [call.get("id") for call in (calls if isinstance(calls, list) else ()) if isinstance(call, Mapping)]
+    return Message(index, str(role), tuple(parts), (*ids, given.get("tool_call_id"), given.get("call_id")))
 
 
 def _content(content: Any) -> Iterator[Part]:

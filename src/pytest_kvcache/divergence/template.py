@@ -8,6 +8,8 @@ from .found import Found, in_text
 from .request import Rendered
 from .tokens import ANSWER_BEGINS
 
+_WHERE = "rendered prompt"
+
 
 def compare_rendered(
     left: Rendered,
@@ -27,12 +29,12 @@ def compare_rendered(
     if texts is None:
         if ids is None or token is None or token >= len(ids[0]) - 1:
             return None  # the last token before an answer may join with the answer's first letter
-        grown = len(right.messages) > len(left.messages) and right.messages[0].role != "prompt"
-        if grown and len(ids[0]) - token <= ANSWER_BEGINS:
-            begun = right.messages[len(left.messages)]
-            return Found("template_history", begun.where, begun.index, detail="start of the answer", alone=True)
-        return Found("template_history", "rendered prompt", alone=True)
-    found = in_text(texts[0], texts[1], "template_history", "rendered prompt")
+        if len(ids[0]) - token > ANSWER_BEGINS or len(ids[1]) <= len(ids[0]):
+            return Found("template_history", _WHERE)
+        begun = right.messages[len(left.messages) :][:1]
+        where, index = (begun[0].where, begun[0].index) if begun else (_WHERE, None)
+        return Found("template_history", where, index, detail="start of the answer")
+    found = in_text(texts[0], texts[1], "template_history", _WHERE)
     if found is None:
         return None
     where, message = _place(right, texts[1], found.character or 0)
@@ -45,7 +47,6 @@ def compare_rendered(
         shared=found.shared,
         left=found.left,
         right=found.right,
-        alone=found.alone,
     )
 
 
@@ -60,4 +61,4 @@ def _place(right: Rendered, text: str, character: int) -> tuple[str, int | None]
             position = at + len(part.text)
             if position > character:
                 return message.where, message.index
-    return "rendered prompt", None
+    return _WHERE, None

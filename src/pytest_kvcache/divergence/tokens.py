@@ -8,6 +8,7 @@ from typing import Any
 
 _ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
 
+_SLACK = 0.02  # a share of text is not quite the same share of tokens
 _CLOSE_BY = 64  # elements in which the next run is looked for before more are
 ANSWER_BEGINS = 24  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
 
@@ -81,23 +82,24 @@ def moved_away(a: Sequence[int], b: Sequence[int], start: int, width: int = 0) -
     return max(start, min(kept, len(b) - 1))
 
 
-def made_equal(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -> int:
+def made_equal(a: Sequence[int], b: Sequence[int], start: int, reach: float = 1.0) -> int:
     """Return how many tokens of ``b`` could be reused if ``a`` had been written as ``b`` at ``start``.
 
     Args:
         a / b: the prompts.
         start: where they part.
-        alone: nothing else differs. Otherwise the longest run behind it is taken to be what stands before the next
-            difference, which says too little where what was reordered holds a longer one.
+        reach: which share of what follows stands before the next difference, by the length of the text; the last
+            common run is taken that ends before it.
     """
-    ends = [(run.length, run.right + run.length) for run in runs(a, b, start)]
-    end = start if not ends else ends[-1][1] if alone else max(ends)[1]
-    return min(end, max(0, len(b) - 1))
+    most = start + min(1.0, reach + _SLACK) * (len(b) - start)
+    ends = (run.right + run.length for run in runs(a, b, start))
+    end = max((end for end in ends if end <= most), default=start)
+    return max(min(end, len(b) - 1), 0)
 
 
-def appended(a: Sequence[int], b: Sequence[int], start: int, *, alone: bool) -> int:
+def appended(a: Sequence[int], b: Sequence[int], start: int) -> int:
     """Return how many tokens of ``b`` could be reused if its template had kept all of ``a``.
 
     Where they part at the end of ``a``, only the beginning of the answer is lost: nothing of ``b`` is found again.
     """
-    return start if len(a) - start <= ANSWER_BEGINS else made_equal(a, b, start, alone=alone)
+    return start if len(a) - start <= ANSWER_BEGINS else made_equal(a, b, start)

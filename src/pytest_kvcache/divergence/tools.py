@@ -22,7 +22,7 @@ def compare_tools(a: Any, b: Any) -> Found | None:
     moved = next((at for at, pair in enumerate(zip(a, b, strict=False)) if _name(pair[0]) != _name(pair[1])), None)
     if Counter(map(_name, a)) != Counter(map(_name, b)):
         detail = f"{len(a)} and {len(b)} of them" if len(a) != len(b) else "others"
-        return replace(found, cause="tools", detail=detail, alone=False)
+        return replace(found, cause="tools", detail=detail)
     if moved is None:
         return found
     same = Counter(as_json(tool, ordered=True) for tool in a) == Counter(as_json(tool, ordered=True) for tool in b)

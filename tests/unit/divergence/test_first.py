@@ -84,6 +84,15 @@ def test_up_to_the_next_difference_behind_changed_whitespace() -> None:
     assert parted.recoverable == SYSTEM_TURN + len(f"Now:\r\n{RULES * 2}")
 
 
+def test_up_to_the_next_difference_in_a_later_message() -> None:
+    a = chat("S", said("user", f"x\n{RULES}"), said("assistant", "Yes, qwert."), said("user", RULES))
+    b = chat("S", said("user", f"x\r\n{RULES}"), said("assistant", "No, plugh!"), said("user", RULES))
+    same = chat("S", said("user", f"x\r\n{RULES}"), *a["messages"][2:])
+    parted = found(a, b)
+    assert parted.cause == "whitespace"
+    assert parted.recoverable == parting(*ids(same, b))
+
+
 def test_the_first_tool_that_moved() -> None:
     a, b, c = tool("a"), tool("b"), tool("c")
     assert found(chat(tools=[a, b, c]), chat(tools=[a, c, b])).moved == 1

@@ -87,7 +87,8 @@ def test_reasoning_beside_the_content(field: str, other: str | None) -> None:
     assert (parted.cause, parted.detail, parted.message) == ("template_history", "reasoning", 1)
 
 
-def test_another_role() -> None:
-    parted = first(chat(None, said("user", "x"), NOW), chat(None, said("assistant", "x"), NOW))
+@pytest.mark.parametrize("behind", [[NOW], []])
+def test_another_role(behind: list[dict[str, object]]) -> None:
+    parted = first(chat(None, said("user", "x"), *behind), chat(None, said("assistant", "x"), *behind))
     assert parted is not None
     assert (parted.cause, parted.detail, parted.expected) == ("text", "another role", False)

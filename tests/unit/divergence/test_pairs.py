@@ -75,6 +75,15 @@ def test_conversations_that_have_nothing_to_do_with_each_other() -> None:
     assert (found.cause, found.message) == ("text", 0)
 
 
+@pytest.mark.parametrize(("own", "told"), [(100, True), (2000, False)])
+def test_little_of_long_conversations_is_the_same_by_chance(own: int, told: bool) -> None:
+    bodies = [
+        chat(None, said("user", f"{word}{RULES}{word * own}"), said("assistant", "x"), said("user", "y"))
+        for word in "7b"
+    ]
+    assert (between(sent(*bodies), block=16) is not None) == told
+
+
 def test_requests_have_their_own_numbers() -> None:
     found = between([Sent(clocked(1), number=4), Sent(clocked(2), number=7)])
     assert found is not None
@@ -124,3 +133,13 @@ def test_of_many_pairs_some_are_looked_at() -> None:
     assert found.of_pairs is not None
     assert 16 <= found.of_pairs <= 32
     assert found.pairs == found.of_pairs
+
+
+def test_tokens_without_bodies_are_compared_within_sessions() -> None:
+    asked, think, answer = list(range(100)), [200, 201], [300, 301, 302]
+    rewritten = [Sent({}, [*asked, *think], 0), Sent({}, [*asked, *answer, *asked, *think], 0)]
+    found = between([rewritten[0], Sent({}, [7, *asked], 1), rewritten[1]], block=16)
+    assert found is not None
+    assert (found.cause, found.detail, found.token, found.block) == ("template_history", "start of the answer", 100, 6)
+    assert (found.where, found.requests, found.of_pairs) == ("rendered prompt", (0, 2), 1)
+    assert between([Sent({}, asked, 0), Sent({}, [*asked, 7], 0), Sent({}, [7, *asked], 1)]) is None

@@ -82,3 +82,19 @@ def test_what_only_the_end_of_the_prompt_shows_is_no_difference() -> None:
     texts = ("ab\n", "ab\n\nc")
     assert first({"messages": [ASK]}, {"messages": GROWN}, ids=(one, other), texts=texts) is None
     assert first({"messages": [ASK]}, {"messages": [*GROWN, ASK]}, texts=texts) is None
+
+
+def test_ids_of_tool_calls_that_a_template_writes() -> None:
+    def called(number: str) -> list[dict[str, object]]:
+        call = {"id": number, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        return [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}, said("tool", "ok")]
+
+    a, b = called("call_Zq81kLx7"), called("call_Pm42nWv3")
+    written = "<|im_start|>assistant\nf({{}}){}<|im_end|>\n"
+    left, right = (TURN[:-22] + written.format(turns[1]["tool_calls"][0]["id"]) + ANSWERED for turns in (a, b))
+    for shown in (True, False):
+        found = parted(left, right, a, b, shown=shown)
+        assert found is not None
+        assert (found.cause, found.message, found.detail) == ("random_id", 1, "id of a tool call")
+        assert found.advice.startswith("send every tool call back with the id that it came with")
+    assert first({"messages": a}, {"messages": b}) is None  # most templates do not

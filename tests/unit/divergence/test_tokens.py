@@ -16,7 +16,7 @@ def test_one_thing_differs() -> None:
     a, b = [*HEAD, 1, *TAIL], [*HEAD, 2, 3, *TAIL]
     assert list(runs(a, b, 10)) == [Run(11, 12, 20)]
     assert moved_away(a, b, 10) == 30
-    assert made_equal(a, b, 10, alone=True) == 31  # of 32, and the last is computed
+    assert made_equal(a, b, 10) == 31  # of 32, and the last is computed
 
 
 def test_the_last_token_is_always_computed() -> None:
@@ -35,23 +35,26 @@ def test_what_moves_takes_its_equal_part_with_it() -> None:
 def test_nothing_is_found_again() -> None:
     a, b = [*HEAD, 1, *TAIL[:7]], [*HEAD, 2, *TAIL[:7]]  # seven tokens may be equal by chance
     assert list(runs(a, b, 10)) == []
-    assert moved_away(a, b, 10) == made_equal(a, b, 10, alone=True) == 10
+    assert moved_away(a, b, 10) == made_equal(a, b, 10) == 10
 
 
 def test_two_differences() -> None:
     one, two = TAIL, list(range(300, 350))
     a, b = [*HEAD, 1, *one, 1, *two], [*HEAD, 2, *one, 2, *two]
     assert moved_away(a, b, 10) == 30
-    assert made_equal(a, b, 10, alone=True) == len(b) - 1
-    assert made_equal(a, [*HEAD, 2, *two, 2, *one], 10, alone=False) == 61
+    assert made_equal(a, b, 10) == len(b) - 1
+    assert made_equal(a, b, 10, 0.4) == 31  # of 72 that follow
+    assert made_equal(a, b, 10, 0.9) == 31
+    assert made_equal(a, b, 10, 0.99) == len(b) - 1
+    assert made_equal(a, b, 10, 0.1) == 10
 
 
 def test_a_beginning_of_an_answer_gives_nothing_back() -> None:
     prompt, think = [*HEAD, *TAIL], list(range(400, 409))
     a, b = [*prompt, *think], [*prompt, 1, 2, 3, *prompt, *think]
-    assert appended(a, b, 30, alone=True) == 30
+    assert appended(a, b, 30) == 30
     a, b = [*HEAD, *range(500, 530), *TAIL], [*HEAD, *TAIL, 7, 8]  # reasoning of 30 tokens left out
-    assert appended(a, b, 10, alone=True) == 30
+    assert appended(a, b, 10) == 30
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -71,7 +74,7 @@ def test_runs_are_shared_long_in_order_and_as_long_as_they_can_be(
         assert left[run.left : ends[0]] == right[run.right : ends[1]]
         assert left[ends[0] : ends[0] + 1] != right[ends[1] : ends[1] + 1] or ends[0] == len(left)
         place = ends
-    for found in (moved_away(left, right, start), made_equal(left, right, start, alone=False)):
+    for found in (moved_away(left, right, start), made_equal(left, right, start, 0.5)):
         assert found <= max(start, len(right) - 1)
         assert found >= min(start, len(right) - 1)
 
