@@ -232,13 +232,17 @@ class WorkloadBuilder:
         Args:
             requests: bodies, or lists of messages. One: is there anything in it that will change from request to
                 request? Several: where does each part from the one before it?
-            tokenizer: the model's folder or file; with a chat template in the folder, positions are those of the
-                rendered prompt (extra ``template``). None: positions in characters only.
+            tokenizer: the model's folder, with its chat template in it (extra ``template``), so that positions are tokens
+                of the rendered prompt and what the template does to earlier turns is seen; ``builtin``: as the
+                simulated engine has it. None: positions in characters only.
             block_size: tokens per cache block, for the block of a position.
             show_text: False leaves the text of the prompts out.
 
         Returns:
             What was found; empty, and false in an ``if``, when all is well. ``str()`` of it is for people.
+
+        Raises:
+            WorkloadError: something else than requests was given, or they cannot be rendered.
         """
         from .lint import lint
 
