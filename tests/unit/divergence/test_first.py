@@ -93,6 +93,13 @@ def test_up_to_the_next_difference_in_a_later_message() -> None:
     assert parted.recoverable == parting(*ids(same, b))
 
 
+def test_up_to_the_next_difference_behind_messages_that_are_the_same() -> None:
+    rest = [said("user", RULES * 3), said("assistant", "Yes, qwert."), said("user", RULES)]
+    other = [rest[0], said("assistant", "No, plugh!"), rest[2]]
+    parted = found(chat("S:\nx", *rest), chat("S:\r\nx", *other))
+    assert parted.recoverable == parting(*ids(chat("S:\r\nx", *rest), chat("S:\r\nx", *other)))
+
+
 def test_the_first_tool_that_moved() -> None:
     a, b, c = tool("a"), tool("b"), tool("c")
     assert found(chat(tools=[a, b, c]), chat(tools=[a, c, b])).moved == 1

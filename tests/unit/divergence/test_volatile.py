@@ -70,6 +70,7 @@ OTHERS = [
     ("Marching", "Mayor"),
     ("Sunshine", "Friendly"),
     ("", "more"),
+    ("[1] yes", "[1] no"),
 ]
 
 
