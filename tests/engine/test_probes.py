@@ -67,6 +67,23 @@ def test_a_server_that_does_not_tell_its_blocks(start_sim: StartSim) -> None:
     assert (found.step, found.told, found.agrees) == (32, None, None)
 
 
+@pytest.mark.parametrize(("api", "tokenizer"), [("completions", "builtin"), ("chat", "builtin"), ("chat", None)])
+def test_a_server_that_takes_only_text(start_sim: StartSim, api: str, tokenizer: str | None) -> None:
+    """Without a tokenizer only chats can be counted, and where their template stands in them is open."""
+    url = start_sim("--block-size", "64", "--minimum-tokens", "320")
+    found = ask(granularity, url, engine="usage", api=api, tokenizer=tokenizer)
+    assert (found.grain(), found.full_hit, found.told) == (Grain(64, 320), "L-1", None)
+    more = {"engine": "usage", "api": api, "tokenizer": tokenizer, "grain": found.grain()}
+    assert ask(isolation, url, **more).leaked == {"another": 0, "to none": 0, "from none": 0}
+    assert ask(equivalence, url, prompts=1, **more).logprobs == 0.0
+
+
+def test_capacity_by_text(start_sim: StartSim) -> None:
+    url = start_sim("--capacity-blocks", "400")
+    found = ask(capacity, url, engine="usage", tokenizer="builtin", grain=Grain(16))
+    assert (found.survived, found.lost, found.told) == (6400, 6416, None)
+
+
 def test_nothing_is_cached(start_sim: StartSim) -> None:
     found = ask(granularity, start_sim("--no-prefix-caching"), up_to=500)
     assert (found.step, found.minimum, found.full_hit, found.grain(), found.requests) == (None, None, None, None, 2)

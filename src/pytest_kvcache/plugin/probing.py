@@ -59,13 +59,12 @@ class AsyncProbes:
         *,
         at_most: int = 262_144,
         settle: float = 0.0,
-        api: Api | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Capacity:
         """Do what :meth:`Probes.capacity` does."""
         from ..probes import capacity
 
-        return await self._ask(partial(capacity, at_most=at_most), settle, api, body)
+        return await self._ask(partial(capacity, at_most=at_most), settle, None, body)
 
     async def lifetime(
         self,
@@ -188,7 +187,6 @@ class Probes:
         *,
         at_most: int = 262_144,
         settle: float = 0.0,
-        api: Api | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Capacity:
         """Find how many tokens one engine's cache holds; what was cached before is lost.
@@ -196,9 +194,9 @@ class Probes:
         Args:
             at_most: tokens to look at. About as many are sent when the server tells what it holds, else up to nine
                 times as many.
-            settle / api / body: see the module.
+            settle / body: see the module. It is always asked by completions.
         """
-        asked = self._later.capacity(at_most=at_most, settle=settle, api=api, body=body)
+        asked = self._later.capacity(at_most=at_most, settle=settle, body=body)
         return run_sync(asked, "await kv.aprobe.capacity(...)")
 
     def lifetime(

@@ -9,7 +9,7 @@ fresh content, because reading a lost prompt brings it back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..endpoint import Endpoint
 from ..errors import MeasurementError, WorkloadError
@@ -57,13 +57,15 @@ async def capacity(endpoint: Endpoint, terms: Terms, *, at_most: int = AT_MOST) 
 
     Args:
         endpoint: one engine; several behind one endpoint each hold something else.
-        terms: how to ask. Without a known step :func:`granularity` is asked first.
+        terms: how to ask; always by completions, because all chats share the head of their template. Without a known
+            step :func:`granularity` is asked first.
         at_most: do not look further than so many tokens.
 
     Raises:
         MeasurementError: nothing is cached, or several engines share the requests.
         KVCacheError: the endpoint cannot be measured.
     """
+    terms = replace(terms, api="completions")
     async with opened(endpoint, terms, "capacity", MOST) as prober:
         if prober.engines > 1:
             raise MeasurementError(
@@ -135,7 +137,8 @@ class _Rounds:
     tokens: int
 
     def __init__(self, prober: Prober, grain: Grain, at_most: int) -> None:
-        room = min(prober.longest - 1 if prober.longest is not None else _LONG, _LONG, max(at_most, 1))
+        around = len(prober.frame) + 1
+        room = min(prober.longest - around if prober.longest is not None else _LONG, _LONG, max(at_most, 1))
         self.prober, self.grain, self.tokens = prober, grain, 0
         self.length = room // grain.block * grain.block
         if self.length < max(grain.block, grain.minimum) or self.length <= len(prober.frame):
@@ -145,11 +148,11 @@ class _Rounds:
 
     async def survived(self, behind: int) -> int:
         """Return how much of a prompt is left after so many tokens of others."""
-        first = await self._fill(self.length)
+        first = await self._fill(self.length + len(self.prober.frame.trail))  # all that is read again is ``length``
         sent = 0
         while sent < behind:
             sent += len(await self._fill(min(self.length, behind - sent))) + len(self.prober.frame)
-        self.tokens += self.length + 1
+        self.tokens += self.length + len(self.prober.frame.trail) + 1
         return min(self.length, await self.prober.read_own(self.prober.longer(first)))
 
     async def _fill(self, tokens: int) -> list[int]:
