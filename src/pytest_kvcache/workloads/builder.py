@@ -232,9 +232,9 @@ class WorkloadBuilder:
         Args:
             requests: bodies, or lists of messages. One: is there anything in it that will change from request to
                 request? Several: where does each part from the one before it?
-            tokenizer: the model's folder, with its chat template in it (extra ``template``), so that positions are tokens
-                of the rendered prompt and what the template does to earlier turns is seen; ``builtin``: as the
-                simulated engine has it. None: positions in characters only.
+            tokenizer: the model's folder, with its chat template in it (extra ``template``), so that positions are
+                tokens of the rendered prompt and what the template does to earlier turns is seen; ``builtin``: as
+                the simulated engine has it. None: positions in characters only.
             block_size: tokens per cache block, for the block of a position.
             show_text: False leaves the text of the prompts out.
 

@@ -52,6 +52,10 @@ def test_reasoning_that_a_template_strips_from_earlier_turns(mark: str) -> None:
     assert (found.cause, found.detail, found.message) == ("template_history", "think block", 1)
     assert found.token == len(TURN)
     assert found.recoverable == len(TURN + ANSWERED)
+    found = parted(left, TURN + ANSWERED + "Asdfg!<|im_end|>\n" + TURN, a, b, shown=False)
+    assert found is not None
+    assert (found.cause, found.where, found.message, found.detail) == ("template_history", "rendered prompt", None, "")
+    assert (found.token, found.recoverable) == (len(TURN), len(TURN + ANSWERED))
 
 
 def test_a_date_that_the_template_writes() -> None:
