@@ -15,7 +15,7 @@ SILENT = ("--fault", "metrics_drop=sim:cache_config_info")
 def test_probes_alone_pass_without_a_verdict(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(
         """
-        import pytest
+        import asyncio
 
         def test_granularity(kv):
             grain = kv.probe.granularity()
@@ -27,8 +27,10 @@ def test_probes_alone_pass_without_a_verdict(pytester: pytest.Pytester, run: Run
             assert kv.probe.lifetime(first=0.01, at_most=0.02).gone is None
             assert kv.probe.capacity(at_most=5000).lost is None
 
-        @pytest.mark.asyncio
-        async def test_async(kv):
+        def test_async(kv):
+            asyncio.run(asked(kv))
+
+        async def asked(kv):
             assert (await kv.aprobe.granularity(up_to=100)).up_to == 100
             assert (await kv.aprobe.isolation()).leaked_tokens == 0
             assert (await kv.aprobe.equivalence(prompts=1)).logprobs == 0.0
@@ -55,6 +57,7 @@ def test_a_leak_and_wrong_kv_fail_in_the_tests_name(
 ) -> None:
     pytester.makepyfile(
         """
+        import asyncio
         import pytest
 
         def test_leak(kv):
@@ -63,8 +66,10 @@ def test_a_leak_and_wrong_kv_fail_in_the_tests_name(
         def test_wrong(kv):
             kv.probe.equivalence(prompts=1)
 
-        @pytest.mark.asyncio
-        async def test_leak_async(kv):
+        def test_leak_async(kv):
+            asyncio.run(asked(kv))
+
+        async def asked(kv):
             await kv.aprobe.isolation()
 
         @pytest.mark.xfail(strict=True)
