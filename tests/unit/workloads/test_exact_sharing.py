@@ -184,6 +184,12 @@ def test_two_parts_of_one_prefix_part_at_the_shorter_ones_end(order: int | None)
     assert found == {16, 32, 64}
 
 
+def test_nodes_under_different_parents_have_nothing_in_common_but_their_position() -> None:
+    composed = compose(SharedPrefix(4, 100, tree=[(2, 20), (4, 60)], output_len=1), "builtin", 16)
+    parts = [tuple(request.prompt.ids[25:80]) for request in composed.prefill()]
+    assert len(set(parts)) == 4
+
+
 def test_rate_zero_among_others_shares_not_even_a_first_token() -> None:
     composed = compose(SharedPrefix(900, 40, {0.0: 0.9, 0.8: 0.1}, prefixes=50, output_len=1), "builtin", 16)
     assert len(composed.wording.vocabulary) == 960

@@ -12,6 +12,7 @@ from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.composed import ComposedPrefix
 from pytest_kvcache.workloads.frame import Frame
 from pytest_kvcache.workloads.reach import Reach
+from pytest_kvcache.workloads.working_set import WorkingSet
 
 from ..tokenizers_zoo import ZOO, builtin, with_bos_and_eos
 
@@ -76,6 +77,19 @@ def test_a_header_of_whole_blocks_makes_zero_unreachable() -> None:
     )
     # floor((200 - 4) / 16) * 16
     assert "the highest is 0.960" in str(caught.value)
+
+
+def test_a_set_of_short_chats_cannot_be_cold() -> None:
+    facts = ServerFacts("sim", "m", block_size=16)
+    with pytest.raises(WorkloadError, match=r"working_set: hit_rate=0\.0 is out of reach .* so the lowest is 0\.160;"):
+        WorkingSet(400, 200, 0.0, send="chat").compose(facts, builtin(), "n", as_ids=True, frame=HEADER)
+    composed = WorkingSet(8000, 4000, 0.0, send="chat").compose(facts, builtin(), "n", as_ids=True, frame=HEADER)
+    assert composed.notes[0] == "hit rate 0.00 is 0.008 in chunks of 16: 32 of 4,000 tokens"
+    # one chunk of 192 tokens is out of reach, which is no fault of the header's
+    composed = WorkingSet(400, 200, 0.9, chunk=192, send="chat").compose(
+        facts, builtin(), "n", as_ids=True, frame=HEADER
+    )
+    assert composed.prefix_len == 0
 
 
 def test_the_lowest_rate_is_taken_where_it_is_near_enough_and_told() -> None:
