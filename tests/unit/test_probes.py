@@ -103,6 +103,11 @@ def test_what_one_credit_alone_shows(
     assert asyncio.run(search(asked(cache(block, minimum))[0], reach)) == found
 
 
+def test_credits_that_do_not_grow() -> None:
+    with pytest.raises(MeasurementError, match=r"shares 63 tokens was credited 64, no less than one that shares 4,096"):
+        asyncio.run(search(asked(lambda _: 64)[0], 4096))
+
+
 def grained(**more: Any) -> Granularity:
     return Granularity(**{"step": 128, "minimum": 1024, "full_hit": "L-1", "up_to": 4093, "requests": 18, **more})
 

@@ -118,6 +118,9 @@ async def search(ask: Ask, reach: int, slack: int = 0) -> tuple[int | None, int 
         ask: the credit of a prompt that shares so many tokens, and at most ``slack`` more.
         reach: most tokens to share.
         slack: how far a shared length is open.
+
+    Raises:
+        MeasurementError: it does not grow.
     """
     top = await ask(reach)
     if not top:
@@ -125,6 +128,11 @@ async def search(ask: Ask, reach: int, slack: int = 0) -> tuple[int | None, int 
     # no prompt that shares fewer than ``top`` tokens is credited ``top``, and one that shares ``top`` should be
     low, high = max(0, top - 1 - slack), reach
     below = await ask(low) if low else 0
+    if below >= top:
+        raise MeasurementError(
+            f"granularity: a prompt that shares {low:,} tokens was credited {below:,}, no less than one that shares"
+            f" {reach:,}: is another client using the server, or does the cache hold less than up_to?"
+        )
     while high - low > 1:
         middle = top if low < top < high else (low + high) // 2
         credit = await ask(middle)
