@@ -49,10 +49,7 @@ class LruStack:
         for run in path:
             if run.key not in self._last:
                 break
-            blocks, room = self._blocks(run), capacity - self._younger(run)
-            held += max(0, min(blocks, room))
-            if room < blocks:
-                break
+            held += max(0, min(self._blocks(run), capacity - self._younger(run)))
         return held
 
     def needed(self, path: Sequence[Run], blocks: int) -> int:

@@ -118,6 +118,15 @@ def test_an_answer_that_is_not_streamed_is_ready_at_its_end() -> None:
     assert amounts(told(fleet, measured)) == {"cold": 64, "duplicates": 3 * 64}
 
 
+def test_what_was_ready_before_is_no_duplicate() -> None:
+    fleet, prompt = Fleet(gap=0.7), fresh(65)
+    fleet.send(prompt, prompt)
+    for first_content, lost in ((100.6, "unexplained"), (100.8, "duplicates")):
+        answered = replace(fleet.exchanges[0], first_content=first_content)
+        exchanges = (answered, replace(fleet.exchanges[1], cached_tokens=0))
+        assert amounts(told(fleet, replace(fleet.measured(), exchanges=exchanges))) == {"cold": 64, lost: 64}
+
+
 def test_routing_over_two_engines_computes_a_prefix_twice() -> None:
     fleet, prefix = Fleet([Engine(), Engine()]), fresh(48)
     fleet.warm([*prefix, *fresh(16)])  # engine 0
@@ -167,6 +176,22 @@ def test_eviction_names_the_capacity_that_would_have_kept_it() -> None:
     assert not told(evicting(11)[0]).losses
 
 
+def test_exchanges_may_come_in_any_order() -> None:
+    fleet, _ = evicting(10)
+    measured = replace(fleet.measured(), exchanges=tuple(reversed(fleet.exchanges)))
+    found = explain(measured, fleet.load[::-1], prefill=fleet.prefill)
+    assert found is not None
+    assert amounts(found) == {"eviction": 6 * 16}
+
+
+def test_behind_a_second_tier_the_size_of_the_device_is_not_that_of_the_cache() -> None:
+    fleet, _ = evicting(10)
+    measured = fleet.measured()
+    rows = {"0": replace(measured.engines["0"], hits={"local": 90, "external": 102})}
+    loss = only(told(fleet, replace(measured, engines=rows, pressure=Pressure(evictions=3))), "eviction")
+    assert "one of 160 to 175 explains every hit and miss; the engine counted 3 evictions" in loss.evidence
+
+
 def test_of_a_prompt_that_is_cut_the_head_is_still_found() -> None:
     fleet, prompt = Fleet([Engine(6)]), fresh(81)
     fleet.send(prompt, fresh(48), prompt)
@@ -206,7 +231,7 @@ def test_an_unknown_capacity_that_no_hit_bounds_is_not_guessed() -> None:
     loss = only(told(fleet, measured), "unexplained")
     assert "capacity" in loss.advice
     counted = told(fleet, replace(measured, pressure=Pressure(evictions=17)))
-    assert "the engine counted 17 evictions" in only(counted, "eviction").evidence
+    assert "the size of this one is not known; the engine counted 17" in only(counted, "eviction").evidence
 
 
 def test_misses_that_no_single_capacity_explains_are_not_eviction() -> None:
@@ -257,6 +282,28 @@ def test_what_was_found_in_between_was_not_forgotten() -> None:
     assert only(told(fleet, measured), "unexplained").tokens == 2 * 48
 
 
+def test_what_was_missed_after_it_was_computed_again_was_not_forgotten() -> None:
+    fleet = forgetting(3)
+    hits = [e.cached_tokens for e in fleet.exchanges]
+    hits[10] = 0
+    measured = replace(fleet.measured(), exchanges=_hits(fleet, *hits))
+    assert only(told(fleet, measured), "unexplained").tokens == 4 * 48
+
+
+def test_a_small_cache_and_a_reset_that_explain_the_same_are_told_apart_by_counters_alone() -> None:
+    fleet, heads = Fleet(), [fresh(48) for _ in range(3)]
+    fleet.warm(*([*head, *fresh(16)] for head in heads))
+    fleet.send(*([*head, *fresh(16)] for head in heads), fresh(480))
+    fleet.clear()
+    fleet.send(*([*head, *fresh(16)] for head in heads * 2))
+    measured = fleet.measured()
+    loss = only(told(fleet, measured), "unexplained")
+    assert (loss.tokens, loss.advice) == (3 * 48, "")
+    assert "a small cache explains it as well as a reset does" in loss.evidence
+    assert only(told(fleet, replace(measured, pressure=Pressure(evictions=9))), "eviction").tokens == 3 * 48
+    assert only(told(fleet, fleet.measured(Finding("KV102", "fell"))), "reset").tokens == 3 * 48
+
+
 def test_a_template_that_changes_the_history_loses_what_stood_behind() -> None:
     fleet = Fleet()
     system, question, answer, more = fresh(48), fresh(16), fresh(33), fresh(16)
@@ -289,6 +336,19 @@ def test_an_answer_whose_tokens_nobody_told_is_proven_by_a_hit() -> None:
         found = explain(measured, untold)
         assert found is not None
         assert (found.ceiling, amounts(found)) == (ceiling, lost)
+
+
+def test_a_prompt_that_was_not_repeated_is_the_templates_whatever_was_answered() -> None:
+    fleet, first = Fleet(), fresh(64)
+    fleet.send(Lookup(first, untold=21, session=0), Lookup([*first[:48], *fresh(80)], session=0))
+    assert (told(fleet).ceiling, amounts(told(fleet))) == (84, {"template": 36})
+
+
+def test_a_composed_conversation_goes_on_with_answers_of_its_own() -> None:
+    fleet, first = Fleet(), fresh(64)
+    fleet.send(Lookup(first, session=0), Lookup([*first, *fresh(40)], session=0))
+    exchanges = (replace(fleet.exchanges[0], completion_tokens=21), fleet.exchanges[1])
+    assert told(fleet, replace(fleet.measured(), exchanges=exchanges)) == Waterfall(64, (), 64)
 
 
 def test_later_turns_do_not_make_a_first_turn_cold_but_other_conversations_do() -> None:
