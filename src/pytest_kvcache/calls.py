@@ -52,7 +52,7 @@ class Calls:
             body=body,
             model=model,
             phase=request.phase,
-            prompt_len=len(ids) if ids else _tokens_of(body),
+            prompt_len=len(ids) if ids and not request.whole else _tokens_of(body),
             lookups=self.lookups(body),
             partial=self._is_partial(body),
             samples=_samples(body),

@@ -38,7 +38,7 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
     ceiling = None if least is None else least + room
     target, slack = expectation.target, 0.0
     if target is None and expectation.min is None and expectation.max is None:
-        target, slack = predicted, room
+        target, slack = predicted, 1.0 if _may_be_warm(measurements) else room  # warm before: at least the prediction
         if target is None:
             found.append(_NOTHING_ASKED)
     cause: Finding | None = None
@@ -80,7 +80,7 @@ def _weigh_failures(
 
 
 def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement]) -> Iterator[Finding]:
-    if any(m.prediction is not None and not m.prediction.fresh for m in measurements):
+    if _may_be_warm(measurements):
         ceiling = None  # the cache may hold what was sent before: that is a warm start, and told as one
     # without a ceiling: no more can hit than was looked up
     highest = 1.0 if ceiling is None else ceiling
@@ -97,6 +97,10 @@ def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement
         f"the measured rate {rate.value or 0.0:.4f} is above {highest:.4f}, the most that any cache can reach here",
         ", or ".join([*causes, "the instrument is wrong"]),
     )
+
+
+def _may_be_warm(measurements: Sequence[Measurement]) -> bool:
+    return any(m.prediction is not None and not m.prediction.fresh for m in measurements)
 
 
 def _compare(expectation: Expectation, rate: Rate, target: float | None, slack: float) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from .model import Composed, Exchange, Lookup, Request
 
@@ -11,7 +12,9 @@ SpaceOf = Callable[[Request], Hashable]
 
 def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
     """Return the look-ups of requests whose tokens are known before they are sent."""
-    return (Lookup(request.prompt.ids, space=space(request), session=request.session) for request in requests)
+    for request in requests:
+        prompt = request.prompt
+        yield Lookup(prompt.ids, space=space(request), session=request.session, open=prompt.open)
 
 
 def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:
@@ -27,7 +30,14 @@ def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: Space
         return _told(exchanges)
     if any(not request.prompt.ids for request in composed.load() or ()):
         return None
-    return lookups_of(requests, space)
+    return _answered(requests, exchanges, space)
+
+
+def _answered(requests: Iterable[Request], exchanges: Sequence[Exchange], space: SpaceOf) -> Iterator[Lookup]:
+    """Return look-ups with the length of their answers: the next turn may say what was generated."""
+    for number, lookup in enumerate(lookups_of(requests, space)):
+        untold = exchanges[number].completion_tokens if number < len(exchanges) else None
+        yield replace(lookup, untold=untold or 0)
 
 
 def by_time(exchanges: Sequence[Exchange]) -> list[int]:

@@ -38,6 +38,8 @@ class Listed:
     notes: Sequence[str] = ()
     prefix_len: int = 0
     warms: str | None = None
+    append_only: bool = False
+    fresh: bool = True
     output_len: int = field(default=1)
 
     async def bind(self, site: Site) -> Composed:

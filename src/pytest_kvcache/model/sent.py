@@ -20,10 +20,12 @@ class Prompt:
         ids: every token id the server counts, special tokens that its tokenizer or template adds included; empty: not
             known before it is sent.
         text: what to send instead of ids; its encoding is exactly ``ids``. None: the ids themselves are sent.
+        open: tokens that stand last in ``ids`` and may stand first, because only their number is known.
     """
 
     ids: Sequence[int]
     text: str | None = None
+    open: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Lookup:
         untold: generated tokens whose ids are not known, instead of ``output``.
         space: look-ups of different spaces never share anything: another model, adapter or salt.
         session: of which conversation, None outside of one.
+        open: as for a :class:`Prompt`: so many tokens more may be shared.
     """
 
     ids: Sequence[int]
@@ -72,6 +75,7 @@ class Lookup:
     untold: int = 0
     space: Hashable = None
     session: int | None = None
+    open: int = 0
 
 
 class Composed(Protocol):

@@ -27,7 +27,7 @@ def predict(
     cache = UnlimitedCache(grain)
     for lookup in warmed:
         cache.look_up(lookup)
-    prefill_hit = sum(cache.look_up(lookup).tokens for lookup in prefill)
+    prefill_hit = sum(sum(cache.look_up(lookup)) for lookup in prefill)
     hits: list[Hit] = []
     query = 0
     for lookup in load:
@@ -47,7 +47,7 @@ def predict(
 
 
 class Hit(NamedTuple):
-    """What one look-up reuses: so many tokens, and at most ``room`` more where an answer's tokens are not known."""
+    """What one look-up reuses: so many tokens, and at most ``room`` more where tokens or their places are not known."""
 
     tokens: int
     room: int
@@ -64,10 +64,12 @@ class UnlimitedCache:
     def look_up(self, lookup: Lookup) -> Hit:
         """Return the hit tokens of a prompt, and remember it with its output."""
         tree = self._trees.setdefault(lookup.space, PrefixTree())
-        tokens = self.grain.credit(tree.insert(lookup.ids), len(lookup.ids))
+        shared, length = tree.insert(lookup.ids), len(lookup.ids)
+        tokens = self.grain.credit(shared, length)
         if len(lookup.output) > 1:  # the KV of the last generated token is never computed
             tree.insert([*lookup.ids, *lookup.output[:-1]])
-        return Hit(tokens, self._room(lookup, tokens))
+        framed = self.grain.credit(shared + lookup.open, length) - tokens
+        return Hit(tokens, max(framed, self._room(lookup, tokens)))
 
     def _room(self, lookup: Lookup, tokens: int) -> int:
         """Return what more may hit if the previous answer's tokens stand in this prompt as they were generated."""

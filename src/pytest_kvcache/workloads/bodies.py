@@ -66,7 +66,7 @@ class Bodies:
         """Ask the server for the tokens of every body; see :class:`~pytest_kvcache.protocols.Workload`."""
         found = await tokens_of(site, self.bodies, self.apis)
         if isinstance(found, str):
-            return ComposedBodies(self, (), (f"nothing is predicted: {found}",))
+            return ComposedBodies(self, (), found)
         return ComposedBodies(self, found)
 
     def seats(self) -> list[tuple[int | None, int | None]]:
@@ -93,12 +93,12 @@ class ComposedBodies:
     Attributes:
         given: the requests.
         ids: token ids of each; empty when those of any are not known, because one gap leaves open what others hit.
-        notes: why nothing is predicted.
+        why: nothing is predicted; empty when it is.
     """
 
     given: Bodies
     ids: tuple[Sequence[int], ...] = field(repr=False)
-    notes: tuple[str, ...] = ()
+    why: str = ""
     _seats: list[tuple[int | None, int | None]] = field(default_factory=list, repr=False, compare=False)
     _denied: list[int] = field(default_factory=list, repr=False, compare=False)  # places that were counted otherwise
 
@@ -112,6 +112,12 @@ class ComposedBodies:
         sessions = len({number for number, _ in self._seats} - {None})
         inside = f" in {sessions:,} session{'s' if sessions > 1 else ''}" if sessions else ""
         return f"{len(self):,} requests of {self.given.source or 'your own'} ({apis}){inside}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why nothing is predicted, also where that showed only once they were sent."""
+        denied = "the server counted other tokens than it had told of them" if self._denied else ""
+        return tuple(f"nothing is predicted: {why}" for why in (self.why or denied,) if why)
 
     @property
     def prefix_len(self) -> int:
