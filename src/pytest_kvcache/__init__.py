@@ -15,27 +15,35 @@ if TYPE_CHECKING:
     from .experiment import Plan as Plan
     from .experiment import observe as observe
     from .experiment import run as run
+    from .model import Divergence as Divergence
     from .model import Expectation as Expectation
     from .model import Measurement as Measurement
     from .model import Verdict as Verdict
+    from .model import Waterfall as Waterfall
+    from .pace import Pace as Pace
     from .plugin.runner import Runner as Runner
     from .plugin.runner import Sampler as Sampler
     from .plugin.settings import Settings as Settings
     from .result import Result as Result
+    from .turns import Turns as Turns
     from .workloads import WorkloadBuilder as WorkloadBuilder
 
 _HOME = {
     "Client": "client",
+    "Divergence": "model",
     "Endpoint": "endpoint",
     "Expectation": "model",
     "Measurement": "model",
     "MetricsSource": "endpoint",
+    "Pace": "pace",
     "Plan": "experiment",
     "Result": "result",
     "Runner": "plugin.runner",
     "Sampler": "plugin.runner",
     "Settings": "plugin.settings",
+    "Turns": "turns",
     "Verdict": "model",
+    "Waterfall": "model",
     "WorkloadBuilder": "workloads",
     "observe": "experiment",
     "run": "experiment",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pytest_kvcache import (
+    Divergence,
     Endpoint,
     Expectation,
     Measurement,
     MetricsSource,
+    Pace,
     Plan,
     Result,
     Runner,
     Sampler,
     Settings,
+    Turns,
+    Waterfall,
     WorkloadBuilder,
     run,
 )
@@ -32,6 +38,25 @@ def sync_test(kv: Runner, kv_workload: WorkloadBuilder, kv_metrics: Sampler, kv_
     print(rate, p50, url, hits, total, peak, tiers)
 
 
+def shapes(kv: Runner, kv_workload: WorkloadBuilder) -> None:
+    traffic = kv_workload.shared_prefix(9, [512, 1024], {0.0: 0.5, 0.5: 0.5}, prefixes=3, weights="zipf", send="chat")
+    kv.run(traffic, rate=5.0, arrival="constant", ramp=1.0, retries=2)
+    kv.run(kv_workload.shared_prefix(9, 1024, tree=[(1, 256), (3, 128)]))
+    kv.run(kv_workload.working_set(8192, 1024, 0.5, chunk=64, selection="random", reinit="once"))
+    kv.run(kv_workload.prompts("recorded.jsonl", limit=10, warm=1))
+    chat = kv_workload.conversation(Path("system.txt"), Path("tools.json"), turns=3, think_time=(0.1, 0.2))
+    turns: Turns = kv.run(chat, sessions=4, concurrency=2).turns
+    rate: float | None = turns.skip(1).hit_rate
+    ok: bool = bool(turns.cached_tokens_never_drop()) and bool(turns.grows()) and bool(turns.same_as(turns))
+    measured = kv.run(traffic).measurement
+    fall: Waterfall | None = measured.waterfall
+    parted: Divergence | None = measured.divergence
+    found: str = str(kv_workload.lint([{"role": "user", "content": "a"}], show_text=False))
+    step: int | None = kv.probe.granularity().step
+    kv.probe.isolation(by="cache_salt")
+    print(rate, ok, fall and fall.of("eviction"), parted and parted.cause, found, step)
+
+
 async def async_test(kv: Runner, kv_workload: WorkloadBuilder) -> None:
     result = await kv.arun(kv_workload.shared_prefix(1, 8, prefix_len=4))
     result.verdict.check()
@@ -43,4 +68,4 @@ async def without_pytest(settings: Settings) -> Measurement:
     workload = WorkloadBuilder().shared_prefix(1, 8, 0.5)
     print(Expectation(target=0.7, requests="warm", tier="external"))
     print(Endpoint("http://h", metrics=(MetricsSource("http://p/metrics", "prefill"),)))
-    return await run(settings.connect("http://h"), workload, Plan(nonce="n"))
+    return await run(settings.connect("http://h"), workload, Plan(nonce="n", pace=Pace(4)))
