@@ -94,6 +94,14 @@ def test_prefix_of_less_than_a_tenth_takes_another_slot_and_is_lost(engine: Call
     assert agreed(*server.send(first[:32] + ids(468, 1))) == 0
 
 
+def test_slot_is_overwritten_from_where_two_prompts_part(engine: Callable[..., Engine]) -> None:
+    server = engine()
+    first = ids(500, 0)
+    server.send(first)
+    assert agreed(*server.send(first[:400] + ids(100, 1))) == 400
+    assert agreed(*server.send(first)) == 400  # so prompts that part late forget each other, whatever there is room for
+
+
 def test_generated_tokens_are_reused_but_the_last(engine: Callable[..., Engine]) -> None:
     server = engine()
     prompt = ids(100, 0)

@@ -283,6 +283,9 @@ def test_spread_over_two_engines_the_prefix_is_computed_twice(kv: Runner, kv_wor
     assert sum(tokens.hit for tokens in rows.values()) == result.hit_tokens == 15 * 512  # prefill warmed one of them
     assert result.predicted == 0.5
     assert "KV308" in {f.code for f in result.verdict.findings}
+    waterfall = result.measurement.waterfall
+    assert waterfall is not None
+    assert {loss.cause: loss.tokens for loss in waterfall.losses} == {"routing": 512}
 
 
 # --- a tier behind the cache -----------------------------------------------------------------------------------------
