@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kvcache.errors import ConfigurationError, MeasurementError, ProbeFailed
+from pytest_kvcache.errors import ConfigurationError, MeasurementError, ProbeFailed, WorkloadError
 from pytest_kvcache.model import Grain, ServerFacts
 from pytest_kvcache.probes import Capacity, Equivalence, Granularity, Isolation, Lifetime
 from pytest_kvcache.probes.answered import Difference, Said, difference, said
 from pytest_kvcache.probes.capacity import search as search_capacity
 from pytest_kvcache.probes.granularity import MOST, search
 from pytest_kvcache.probes.lifetime import _moments
+from pytest_kvcache.probes.prober import Prober, Terms
+from pytest_kvcache.workloads.frame import Frame
+from pytest_kvcache.workloads.vocabulary import Vocabulary
 
 Answer = Callable[[int], int]
 
@@ -148,6 +151,43 @@ def test_what_a_probe_found_stands_in_where_the_server_does_not_tell_its_blocks(
     assert silent.probed(None) is silent
     telling = ServerFacts("vllm", "m", block_size=16)
     assert telling.probed(grain) is telling
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def prober(pieces: int, frame: Frame, most: int = 9) -> Prober:
+    """One that is never asked to send anything."""
+    vocabulary = Vocabulary(tuple(f" w{number}" for number in range(pieces)), tuple(range(pieces)))
+    silent: Any = None
+    return Prober("probe", most, Terms("n"), silent, "chat", vocabulary, frame, silent)
+
+
+def test_prompts_part_where_they_should() -> None:
+    made = prober(2, Frame((7, 7), (8,)))
+    for shared in range(2, 12):
+        first = made.fresh(14)
+        other = made.branch(first, shared, 3)
+        assert len(first) + 3 == 14
+        assert other[: shared - 2] == first[: shared - 2]
+        assert other[shared - 2] != first[shared - 2]
+        assert len(other) == shared - 2 + 3
+    assert made.longer(first)[:-1] == first
+    assert len(made.longer(first)) == 12
+
+
+def test_the_first_piece_alone_tells_prompts_apart() -> None:
+    made = prober(50, Frame((), ()))
+    assert len({made.fresh(3)[0] for _ in range(50)}) == 50
+
+
+def test_prompts_that_cannot_be_made() -> None:
+    made = prober(50, Frame((7, 7), (8,)))
+    with pytest.raises(WorkloadError, match="probe: 3 tokens leave no room beside the 3 around a text"):
+        made.fresh(3)
+    for shared in (1, 13):
+        with pytest.raises(WorkloadError, match=f"probe: {shared} tokens cannot be shared"):
+            made.branch(made.fresh(14), shared, 3)
 
 
 # --- capacity --------------------------------------------------------------------------------------------------------
