@@ -169,28 +169,29 @@ def test_restart(start_sim: Start) -> None:
 
 def test_all_together(start_sim: Start) -> None:
     """Two engines in turn with room for 24 blocks each; what is not answered cannot be found."""
-    warm, cold, twice = fresh(53), fresh(53), fresh(80)
+    warm, cold, thrice = fresh(53), fresh(53), fresh(80)
     first = [
-        twice,  # engine 1: cold 79
-        [*warm, *fresh(27)],  # engine 1: routing 48, rounding 5
+        thrice,  # cold 79
         [*cold, *fresh(27)],  # engine 0: cold 53
-        [*cold, *fresh(27)],  # engine 1: routing 48, rounding 5
+        [*warm, *fresh(27)],  # engine 1: routing 48, rounding 5
         [*warm, *fresh(27)],  # engine 0: found 48, rounding 5
+        [*cold, *fresh(27)],  # engine 1: routing 48, rounding 5
+        fresh(16),  # engine 0, for the turn
         [*cold, *fresh(27)],  # engine 1: found 48, rounding 5
         *(fresh(160) for _ in range(6)),  # ten blocks each, three times on each engine
         [*warm, *fresh(27)],  # engine 0: eviction 48, rounding 5
     ]
-    listed = Listed([[*warm, *fresh(27)]], [first, [twice]])  # the second one on engine 0: duplicate 64, rounding 15
+    listed = Listed([[*warm, *fresh(27)]], [first, [thrice], [thrice]])  # two more: duplicate 64, rounding 15 each
     arguments = "--engines=2", "--capacity-blocks=24", "--fault=readable_after=1e-9", "--prefill-rate=1000"
-    waterfall = told(measure(start_sim(*arguments), listed, concurrency=2))
+    waterfall = told(measure(start_sim(*arguments), listed, concurrency=3))
     assert amounts(waterfall) == {
         "cold": 79 + 53,
-        "rounding": 15 + 5 * 5,
-        "duplicates": 64,
+        "rounding": 2 * 15 + 5 * 5,
+        "duplicates": 2 * 64,
         "routing": 2 * 48,
         "eviction": 48,
     }
-    assert (waterfall.ceiling, waterfall.measured) == (2 * 79 + 6 * 53, 2 * 48)
+    assert (waterfall.ceiling, waterfall.measured) == (3 * 79 + 6 * 53, 2 * 48)
     assert "engine 0 hit 48 of" in evidence(waterfall, "routing")
-    # on engine 0 since it was found there: its own 3 blocks, and three requests of 10
-    assert f"a cache of {33 * 16} tokens would have kept it, each of 2 engines has" in evidence(waterfall, "eviction")
+    # on engine 0 since it was found there: its own 3 blocks, one of another, and three requests of 10
+    assert f"a cache of {34 * 16} tokens would have kept it, each of 2 engines has" in evidence(waterfall, "eviction")

@@ -3,8 +3,8 @@
 Hosted caches and SGLang find a prefix only once its prefill is over; vLLM lets a request join the blocks of one that is
 still running. So nothing follows from the times alone: only what was really missed, and was in flight, counts.
 
-With several engines a request may also miss because another engine has what is in flight. The data decide which it is:
-where more requests hit what was in flight than missed it, the engines do share it, and the misses are left for routing.
+With several engines a request may also miss because another engine has what is in flight. Where routing alone gives
+every request's hit, that is the simpler reason and nothing is claimed here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,8 @@ def in_flight(visits: Sequence[Visit], accounts: Sequence[Account | None], grain
     return found
 
 
-def take_duplicates(accounts: Sequence[Account | None], flying: Sequence[int], engines: int) -> None:
+def take_duplicates(accounts: Sequence[Account | None], flying: Sequence[int]) -> None:
     """Move what was missed in flight from what is left to ``duplicates``."""
-    hits = misses = 0
-    for account, tokens in zip(accounts, flying, strict=True):
-        if account is not None and account.measured is not None and tokens:
-            missed = account.left >= tokens
-            hits, misses = hits + (not missed), misses + missed
-    if engines > 1 and hits > misses:
-        return
     for account, tokens in zip(accounts, flying, strict=True):
         if account is not None:
             account.take("duplicates", tokens)

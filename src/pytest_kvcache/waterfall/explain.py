@@ -72,12 +72,12 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
     for account in accounts:
         if account is not None and account.visit.otherwise:
             account.take("tokenizer", account.left)
-    flying = in_flight(visits, accounts, grain)
-    take_duplicates(accounts, flying, len(evidence.rows))
-    if not any(account and account.left for account in accounts):
-        return
     fleet = Fleet(max(1, len(evidence.rows)), grain, evidence.capacity_blocks)
-    found = placed(fleet, visits, accounts, list(evidence.rows.values()), evidence.slack)
+    rows = list(evidence.rows.values())
+    found = placed(fleet, visits, accounts, rows, evidence.slack) if fleet.engines > 1 else None
+    if found is None or found.misfit:
+        take_duplicates(accounts, in_flight(visits, accounts, grain))
+        found = placed(fleet, visits, accounts, rows, evidence.slack)
     if found is None:
         evidence.unplaced = True
         return

@@ -30,21 +30,21 @@ def test_cold_rounding_duplicates_routing_and_eviction_at_once() -> None:
     fleet.send([*cold, *fresh(27)])  # engine 0: cold 53
     fleet.gap = 0.0
     burst = fresh(80)
-    fleet.send(burst, burst)  # engines 1 and 0 at once: cold 79; duplicate 64, rounding 15
+    fleet.send(burst, burst, burst)  # engines 1, 0 and 1 at once: cold 79; twice duplicate 64, rounding 15
     fleet.gap = 2.0
     fleet.now += 2.0
-    fleet.send(*(fresh(160) for _ in range(6)))  # ten blocks each: three on each engine
+    fleet.send(*(fresh(160) for _ in range(7)))  # ten blocks each: four on engine 0, three on engine 1
     fleet.send([*warm, *fresh(27)])  # engine 1: eviction 48, rounding 5
     waterfall = told(fleet)
     assert amounts(waterfall) == {
         "cold": 53 - 53 + 79,  # nobody else begins as cold does
-        "rounding": 5 + 15 + 5,
-        "duplicates": 64,
+        "rounding": 5 + 2 * 15 + 5,
+        "duplicates": 2 * 64,
         "routing": 48,
         "eviction": 48,
     }
-    assert planted(fleet) == {"duplicates": 64, "routing": 48, "eviction": 48}
-    assert waterfall.ceiling == 53 + 2 * 79 + 53
+    assert planted(fleet) == {"duplicates": 2 * 64, "routing": 48, "eviction": 48}
+    assert waterfall.ceiling == 53 + 3 * 79 + 53
     assert waterfall.measured == 0
     (evicted,) = (loss for loss in waterfall.losses if loss.cause == "eviction")
     # engine 1 since then: 5 blocks of the burst, 3 x 10, and the 3 blocks themselves
