@@ -92,13 +92,23 @@ def _packed(lookup: Lookup) -> Lookup:
 
 
 def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
-    """Compare requests that were given as they are; those that were built share exactly what they should."""
+    """Compare requests that were given as they are, and the turns of conversations as the server rendered them.
+
+    Prompts that were built share exactly what they should.
+    """
     requests = composed.load()
     if requests is None:
-        return None
-    sent = [
-        Sent(request.body, request.prompt.ids, request.session, exchange.cached_tokens)
-        for request, exchange in zip(requests, measured.exchanges, strict=False)
-        if request.whole and exchange.ok
-    ]
+        told = sum(e.prompt_tokens or 0 for e in measured.exchanges) <= _MOST_TOKENS
+        sent = [
+            Sent({}, e.prompt_ids, e.session, e.cached_tokens, at)
+            for at, e in enumerate(measured.exchanges)
+            if told and e.ok and e.prompt_ids
+        ]
+    else:
+        both = zip((*composed.prefill(), *requests), (*measured.prefill, *measured.exchanges), strict=False)
+        sent = [
+            Sent(request.body, request.prompt.ids, request.session, exchange.cached_tokens, at)
+            for at, (request, exchange) in enumerate(both)
+            if request.whole and exchange.ok
+        ]
     return between(sent, block=measured.facts.block_size, isolation=measured.facts.isolation) if sent else None
