@@ -30,6 +30,7 @@ class Wording:
             message, and the chat template is around it.
         lead / trail: tokens that the server counts beside the pieces.
         name: of the tokenizer, for errors.
+        open: of the trail, tokens that may stand in front instead, because only their number is known.
         before: text in front of the pieces; its tokens are in ``lead``.
         calibration: where the pieces are words counted by the server's usage; None where a tokenizer is known.
         note: for readers of the result.
@@ -40,6 +41,7 @@ class Wording:
     lead: tuple[int, ...] = ()
     trail: tuple[int, ...] = ()
     name: str = ""
+    open: int = 0
     before: str = ""
     calibration: Calibration | None = None
     note: str = ""
@@ -74,7 +76,8 @@ class Wording:
         if self.way == "ids":
             return Prompt(ids)
         counted: Sequence[int] = array("I", [*self.lead]) + ids + array("I", [*self.trail]) if self.exact else ()
-        return Prompt(counted, self.before + text if self.way == "chat" else self.vocabulary.prompt_text(text))
+        written = self.before + text if self.way == "chat" else self.vocabulary.prompt_text(text)
+        return Prompt(counted, written, self.open)
 
     def notes(self, lengths: Sequence[int]) -> Iterator[str]:
         """Tell what a reader should know of prompts of these lengths."""
@@ -120,7 +123,8 @@ class Wording:
     def _chat(
         cls, vocabulary: Vocabulary, frame: Frame, name: str, calibration: Calibration | None, note: str
     ) -> Wording:
-        return cls(vocabulary, "chat", frame.lead, frame.trail, name, frame.before, calibration, note)
+        lead, trail = frame.lead, frame.trail
+        return cls(vocabulary, "chat", lead, trail, name, frame.open, frame.before, calibration, note)
 
 
 async def wording_of(site: Site, send: Send) -> tuple[Wording, Tokenizer | None]:

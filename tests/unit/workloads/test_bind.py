@@ -47,6 +47,7 @@ def test_chats_have_the_tokens_that_the_server_counts(name: str, template: str) 
         composed = bound(shape, site)
         for request in [*composed.load(), *composed.prefill()]:
             assert counted(site, request) == list(request.prompt.ids)
+            assert request.prompt.open == 0
         assert {len(request.prompt.ids) for request in composed.load()} == {400}
 
 
@@ -68,6 +69,8 @@ def test_without_a_tokenizer_chats_of_counted_words_are_sent() -> None:
     for request in [*composed.load(), *composed.prefill()]:
         assert len(counted(site, request)) == len(request.prompt.ids)
     assert {len(request.prompt.ids) for request in composed.load()} == {500}
+    around = len(site.tokens({"messages": [{"role": "user", "content": ""}]}))
+    assert {request.prompt.open for request in composed.load()} == {around + len(builtin().encode(["the"])[0])}
     with pytest.raises(NoTokenizer):
         bound(BUILD.shared_prefix(6, 500, 0.5, send="text"), site)
     with pytest.raises(NoTokenizer):

@@ -14,6 +14,7 @@ from pytest_kvcache.errors import WorkloadError
 from pytest_kvcache.model import ServerFacts
 from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.builtin import common_words
+from pytest_kvcache.workloads.proof import prove
 from pytest_kvcache.workloads.tokens import LocalTokenizer, learn_server_tokenizer, load_tokenizer
 from pytest_kvcache.workloads.vocabulary import Vocabulary
 
@@ -129,3 +130,22 @@ def test_a_server_whose_answers_shrink_is_a_clear_error() -> None:
 
     with pytest.raises(WorkloadError, match="does not keep common words as one token each"):
         asyncio.run(learn_server_tokenizer(tokenize))
+
+
+def test_every_text_is_encoded_few_at_a_time() -> None:
+    asked: list[int] = []
+
+    class Counting(Spelled):
+        def encode(self, texts: Sequence[str]) -> list[list[int]]:
+            asked.append(len(texts))
+            return super().encode(texts)
+
+    vocabulary = Vocabulary.of(Spelled(faithful))
+    bodies = [vocabulary.draw(f"{n}", 20_000) for n in range(10)]
+    prove(Counting(faithful), vocabulary, iter(bodies))
+    assert asked == [4, 4, 2]
+    bad = bodies[1]
+    wrong = [*vocabulary.encode(bad[:-1]), 9999]
+    lying = Spelled(lambda ids: wrong if ids == vocabulary.encode(bad) else ids)
+    with pytest.raises(WorkloadError, match=r"token 19999 is 9999 instead of \d+ \(20000 tokens instead of 20000\)"):
+        prove(lying, vocabulary, iter(bodies))
