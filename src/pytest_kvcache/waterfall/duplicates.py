@@ -26,8 +26,7 @@ def in_flight(visits: Sequence[Visit], accounts: Sequence[Account | None], grain
     return found
 
 
-def take_duplicates(accounts: Sequence[Account | None], flying: Sequence[int]) -> None:
-    """Move what was missed in flight from what is left to ``duplicates``."""
-    for account, tokens in zip(accounts, flying, strict=True):
-        if account is not None:
-            account.take("duplicates", tokens)
+def take_duplicates(accounts: Sequence[Account | None], flying: Sequence[int]) -> int:
+    """Move what was missed in flight from what is left to ``duplicates`` and return how much."""
+    pairs = zip(accounts, flying, strict=True)
+    return sum(account.take("duplicates", tokens) for account, tokens in pairs if account is not None)

@@ -74,10 +74,12 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
             account.take("tokenizer", account.left)
     fleet = Fleet(max(1, len(evidence.rows)), grain, evidence.capacity_blocks)
     rows = list(evidence.rows.values())
-    found = placed(fleet, visits, accounts, rows, evidence.slack) if fleet.engines > 1 else None
+    several = fleet.engines > 1
+    found = placed(fleet, visits, accounts, rows, evidence.slack) if several else None
     if found is None or found.misfit:
-        take_duplicates(accounts, in_flight(visits, accounts, grain))
-        found = placed(fleet, visits, accounts, rows, evidence.slack)
+        taken = take_duplicates(accounts, in_flight(visits, accounts, grain))
+        if taken or not several:
+            found = placed(fleet, visits, accounts, rows, evidence.slack)
     if found is None:
         evidence.unplaced = True
         return
