@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kvcache.errors import ConfigurationError, MeasurementError, ProbeFailed, WorkloadError
-from pytest_kvcache.model import Grain, ServerFacts
+from pytest_kvcache.model import Exchange, Grain, Request, ServerFacts
 from pytest_kvcache.probes import Capacity, Equivalence, Granularity, Isolation, Lifetime
 from pytest_kvcache.probes.answered import Difference, Said, difference, said
 from pytest_kvcache.probes.capacity import search as search_capacity
@@ -188,6 +188,26 @@ def test_prompts_that_cannot_be_made() -> None:
     for shared in (1, 13):
         with pytest.raises(WorkloadError, match=f"probe: {shared} tokens cannot be shared"):
             made.branch(made.fresh(14), shared, 3)
+
+
+def test_no_more_requests_than_the_bound() -> None:
+    made = prober(50, Frame((), ()), most=2)
+    sent: list[Request] = []
+
+    async def answer(request: Request) -> Exchange:
+        sent.append(request)
+        return Exchange("load", 0.0, 1.0)
+
+    made.ask = answer
+
+    async def write(times: int) -> None:
+        for _ in range(times):
+            await made.write(made.fresh(5))
+
+    asyncio.run(write(2))
+    with pytest.raises(MeasurementError, match="probe: no answer within 2 requests"):
+        asyncio.run(write(1))
+    assert (len(sent), made.requests) == (2, 2)
 
 
 # --- capacity --------------------------------------------------------------------------------------------------------
