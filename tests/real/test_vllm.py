@@ -95,7 +95,7 @@ def test_traffic_of_another_client_is_noticed(kv: Runner, kv_workload: WorkloadB
     noise.start()
     try:
         with pytest.raises(MeasurementError, match=r"more; another client|is another client using the server\?"):
-            _ = kv.run(kv_workload.shared_prefix(16, 1024, 0.5, output_len=8), concurrency=2).hit_rate
+            _ = kv.run(kv_workload.shared_prefix(64, 1024, 0.5, output_len=8), concurrency=2).hit_rate
     finally:
         stop.set()
         noise.join()

@@ -130,6 +130,16 @@ def test_of_an_answer_all_but_the_last_token_is_reused(
     assert seen[0] == 0 < seen[1] < seen[-1]
 
 
+@only_once
+@pytest.mark.parametrize(("said", "hits"), [(14, 32), (15, 64)])  # 64 tokens with the answer, and 65
+def test_the_last_token_of_an_answer_fills_no_block(wire: Wire, tmp_path: Path, said: int, hits: int) -> None:
+    more = {"cache_salt": f"last {tmp_path.parent.name}", "return_token_ids": True, "ignore_eos": True}
+    prompt = list(range(2000 + 100 * said, 2050 + 100 * said))
+    (choice,) = wire.complete(prompt, said, **more)[1]["choices"]
+    assert len(choice["token_ids"]) == said
+    assert cached(wire.complete([*prompt, *choice["token_ids"], *range(500, 540)], **more)[1]) == hits
+
+
 # --- workloads of chats ----------------------------------------------------------------------------------------------
 
 

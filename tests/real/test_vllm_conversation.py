@@ -111,10 +111,14 @@ def test_template_that_takes_an_empty_thought_back(kv: Runner, kv_workload: Work
     assert waterfall is not None
     assert {loss.cause: loss.tokens for loss in waterfall.losses} == {"template": taken_back, "rounding": rest}
     assert waterfall.ceiling - taken_back - rest == waterfall.measured == result.hit_tokens
+    divergence = result.measurement.divergence
+    assert divergence is not None
+    assert divergence.cause == "template_history"
     kept = kv.run(kv_workload.conversation(INSTRUCTIONS, TOOLS, **more), concurrency=1)
     agree(kept)
     assert kept.measurement.waterfall is not None
     assert kept.measurement.waterfall.of("template") == 0
+    assert kept.measurement.divergence is None
     assert kept.hit_rate > result.hit_rate
 
 
