@@ -214,7 +214,7 @@ def test_a_lifetime_is_bounded_from_both_sides(start_sim: StartSim) -> None:
 def test_what_stays(plain: str) -> None:
     found = ask(lifetime, plain, first=0.05, at_most=0.2)
     assert found.gone is None
-    assert found.there >= 0.2
+    assert found.there > 0.19
     assert found.requests == 6
 
 

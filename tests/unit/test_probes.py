@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +17,10 @@ from pytest_kvcache.errors import ConfigurationError, MeasurementError, ProbeFai
 from pytest_kvcache.model import Exchange, Grain, Request, ServerFacts
 from pytest_kvcache.probes import Capacity, Equivalence, Granularity, Isolation, Lifetime
 from pytest_kvcache.probes.answered import Difference, Said, difference, said
+from pytest_kvcache.probes.capacity import _Rounds
 from pytest_kvcache.probes.capacity import search as search_capacity
 from pytest_kvcache.probes.granularity import MOST, search
-from pytest_kvcache.probes.lifetime import _moments
+from pytest_kvcache.probes.lifetime import _moments, _watch
 from pytest_kvcache.probes.prober import Prober, Terms
 from pytest_kvcache.workloads.frame import Frame
 from pytest_kvcache.workloads.vocabulary import Vocabulary
@@ -159,8 +162,25 @@ def test_what_a_probe_found_stands_in_where_the_server_does_not_tell_its_blocks(
 def prober(pieces: int, frame: Frame, most: int = 9) -> Prober:
     """One that is never asked to send anything."""
     vocabulary = Vocabulary(tuple(f" w{number}" for number in range(pieces)), tuple(range(pieces)))
+    site: Any = SimpleNamespace(facts=ServerFacts("usage", "m"), target=SimpleNamespace(readers=()))
+    site.calls = SimpleNamespace(with_zeros=lambda exchanges: exchanges)
     silent: Any = None
-    return Prober("probe", most, Terms("n"), silent, "chat", vocabulary, frame, silent)
+    return Prober("probe", most, Terms("n"), site, "chat", vocabulary, frame, silent)
+
+
+class Answering:
+    """A cache that answers every request as it is told, and remembers what it was asked."""
+
+    def __init__(self, made: Prober, cached: Callable[[Sequence[int]], int] = lambda _: 0, took: float = 0.0) -> None:
+        self.prompts: list[list[int]] = []
+        self.cached, self.took = cached, took
+        made.ask = self.answer
+
+    async def answer(self, request: Request) -> Exchange:
+        self.prompts.append(list(request.prompt.ids))
+        now = time.monotonic()
+        found = self.cached(request.prompt.ids)
+        return Exchange("load", now - self.took, now, prompt_tokens=len(request.prompt.ids), cached_tokens=found)
 
 
 def test_prompts_part_where_they_should() -> None:
@@ -192,13 +212,7 @@ def test_prompts_that_cannot_be_made() -> None:
 
 def test_no_more_requests_than_the_bound() -> None:
     made = prober(50, Frame((), ()), most=2)
-    sent: list[Request] = []
-
-    async def answer(request: Request) -> Exchange:
-        sent.append(request)
-        return Exchange("load", 0.0, 1.0)
-
-    made.ask = answer
+    asked_for = Answering(made).prompts
 
     async def write(times: int) -> None:
         for _ in range(times):
@@ -207,7 +221,7 @@ def test_no_more_requests_than_the_bound() -> None:
     asyncio.run(write(2))
     with pytest.raises(MeasurementError, match="probe: no answer within 2 requests"):
         asyncio.run(write(1))
-    assert (len(sent), made.requests) == (2, 2)
+    assert (len(asked_for), made.requests) == (2, 2)
 
 
 # --- capacity --------------------------------------------------------------------------------------------------------
@@ -245,6 +259,20 @@ def test_capacity_beyond_what_is_asked_for() -> None:
         asyncio.run(search_capacity(asked(lambda _: 0)[0], 4096, Grain(16), 20_000))
 
 
+def test_what_is_read_again_is_whole_steps_whatever_stands_behind_a_text() -> None:
+    made = prober(50, Frame((7,), (8, 8)))
+    asked_for = Answering(made, len).prompts
+    rounds = _Rounds(made, Grain(16), 100)
+    assert rounds.length == 96
+    assert asyncio.run(rounds.survived(160)) == 96
+    first, *others, again = asked_for
+    assert [len(prompt) for prompt in others] == [96, 64]
+    assert len(first) == 98
+    assert (again[:96], len(again)) == (first[:96], 99)
+    assert again[96:] != first[96:]
+    assert rounds.tokens == sum(map(len, asked_for))
+
+
 def test_capacity_in_words() -> None:
     assert str(Capacity(16_000, 16_016, 8, 30_338, 16_000)) == (
         "capacity: 16,000 tokens survive, 16,016 do not; the server tells 16,000 (8 requests, 30,338 tokens)"
@@ -263,6 +291,26 @@ def test_moments_double_up_to_the_last() -> None:
     for first, last in ((0.0, 1.0), (2.0, 1.0), (1.0, math.inf), (math.nan, 1.0)):
         with pytest.raises(ConfigurationError, match="lifetime: first="):
             _moments(first, last)
+
+
+def test_a_lifetime_is_told_by_what_is_certain() -> None:
+    """Each request took five seconds: for so long it is open when a prompt was cached."""
+    made = prober(50, Frame((), ()))
+    seen: list[Sequence[int]] = []
+
+    def cached(ids: Sequence[int]) -> int:
+        seen.append(ids)
+        return 100 if len(seen) < 5 else 0  # three are written, the first one and no more than the next are there
+
+    asked_for = Answering(made, cached, took=5.0).prompts
+    found = asyncio.run(_watch(made, [0.001, 0.002, 0.003], 100))
+    last, middle, first, *read = asked_for
+    assert read == [first, middle]
+    assert last not in read
+    assert 0 < found.there < 5
+    assert found.gone is not None
+    assert found.gone >= 5
+    assert found.requests == 5
 
 
 def test_lifetime_in_words() -> None:

@@ -119,7 +119,7 @@ def _next(low: int, high: int | None, length: int, block: int, at_most: int) -> 
         return min(2 * low, -(-max(at_most - length, 0) // block) * block)
     # a part that is left is told only of what lies behind the others; all that is left, or nothing, halves the interval
     ends = (low + high) // 2 + (length // 2 if high - low > length else 0)
-    return max((ends - length) // block * block, low - length + block, 0)
+    return max((ends - length) // block * block, 0)
 
 
 @dataclass(slots=True)

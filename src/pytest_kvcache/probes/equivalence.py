@@ -185,7 +185,7 @@ class _Raw:
     def fields(self) -> dict[str, Any]:
         """Fields that make the server tell more of its answer."""
         asked = _LOGPROBS[self.prober.api] if self.with_logprobs else {}
-        return {**self.prober.site.token_ids, **asked, "temperature": 0}
+        return {**self.prober.site.token_ids, **asked}  # the temperature of every composed request is 0
 
     async def ask(self, request: Request) -> Exchange:
         """Send a request; the stamps of its exchange are those of the whole answer."""
