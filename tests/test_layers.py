@@ -42,6 +42,7 @@ PURE = {
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
     *(name_of(path) for path in FILES if path.parent.name in ("model", "divergence", "waterfall")),
     "endpoint.py",
+    "probes/answered.py",
 }
 SPEAKS_PYTEST = ("plugin", "suite")
 HEAVY = ("aiohttp", "pydantic", "tokenizers", "prometheus_client", "numpy", "asyncio", "filelock", "pytest_asyncio")

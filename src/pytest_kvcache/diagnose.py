@@ -99,7 +99,9 @@ def _loss(m: Measurement, loss: Loss) -> Finding:
         for finding in spread_over_engines(m):
             return finding
     told = f"; {loss.evidence}" if loss.evidence else ""
-    return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", loss.advice)
+    known = m.facts.note if loss.cause == "unexplained" else ""  # how this engine reuses may be the reason
+    advice = "; ".join(filter(None, (loss.advice, known)))
+    return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", advice)
 
 
 def main_cause(measurements: Sequence[Measurement], *, warm: bool) -> Finding | None:
@@ -276,6 +278,8 @@ def _too_soon(m: Measurement) -> Iterator[Finding]:
     """Nothing was reused although it was all there: a hosted cache needs a while until what it wrote can be read."""
     prediction = m.prediction
     if prediction is None or not prediction.hit_tokens or cached_tokens(m.exchanges) != 0:
+        return
+    if m.waterfall is not None and not m.waterfall.of("unexplained"):
         return
     answers = sorted(e.end for e in (*m.prefill, *m.exchanges) if e.ok)
     later = [e.sent for e, hit in zip(m.exchanges, prediction.per_request, strict=True) if hit and e.sent is not None]

@@ -52,8 +52,8 @@ def _told(exchanges: Sequence[Exchange]) -> list[Lookup] | None:
     """Return the look-ups of exchanges whose tokens the server told; a failed one looks nothing up."""
     found: list[Lookup] = []
     for exchange in exchanges:
-        if exchange.ok and exchange.prompt_ids is None:
-            return None
+        if exchange.ok and (exchange.prompt_ids is None or exchange.lookups != 1):
+            return None  # several samples look their prompt up several times, and usage tells of one
         output = exchange.output_ids
         untold = 0 if output is not None else exchange.completion_tokens or 0
         found.append(Lookup(exchange.prompt_ids or (), output or (), untold, session=exchange.session))

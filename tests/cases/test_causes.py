@@ -66,7 +66,7 @@ def test_x03_an_empty_think_block_only_on_the_last_turn() -> None:
     assert sentence(found, show_text=False).endswith(
         "part at token 52 (block 3) in message 1 (assistant): the template alters an earlier turn (think block)"
     )
-    assert "enable_thinking" in advice(found)
+    assert "a template that keeps it" in advice(found)
     completions = first({"prompt": texts[0]}, {"prompt": texts[1]})  # the same, rendered by the client
     assert completions is not None
     assert completions.cause == "template_history"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -38,8 +40,12 @@ def test_probes_alone_pass_without_a_verdict(pytester: pytest.Pytester, run: Run
             assert (await kv.aprobe.capacity(at_most=5000)).lost is None
         """
     )
-    result = run(f"--kv-endpoint={sim}", "-rP")
+    result = run(f"--kv-endpoint={sim}", "-rP", "--kv-report=kv.json")
     result.assert_outcomes(passed=3)
+    checks = {check["nodeid"].partition("::")[2]: check for check in json.loads(Path("kv.json").read_text())["checks"]}
+    assert {check["verdict"] for check in checks.values()} == {"pass"}
+    assert {check["hit_rate"]["measured"] for check in checks.values()} == {None}
+    assert len(checks["test_others"]["probes"]) == 4
     result.stdout.fnmatch_lines(
         [
             "*granularity: credits in 16-token steps, a full hit is L-1 (8 requests)",
@@ -77,8 +83,12 @@ def test_a_leak_and_wrong_kv_fail_in_the_tests_name(
             kv.probe.isolation()
         """
     )
-    result = run(f"--kv-endpoint={start_sim('--fault', 'isolation_leak', '--fault', 'wrong_kv')}")
+    faulty = start_sim("--fault", "isolation_leak", "--fault", "wrong_kv")
+    result = run(f"--kv-endpoint={faulty}", "--kv-report=kv.json")
     result.assert_outcomes(failed=3, xfailed=1)
+    checks = json.loads(Path("kv.json").read_text())["checks"]
+    assert {check["verdict"] for check in checks} == {"fail"}
+    assert sorted(finding["code"] for check in checks for finding in check["findings"]) == ["KV205"] * 3 + ["KV206"]
     result.stdout.fnmatch_lines(
         [
             "isolation: 1,008 of 1,024 tokens cached under another cache_salt were reused*[[]KV205[]]*",

@@ -78,7 +78,7 @@ def test_spreading_over_engines_is_the_explanation(pytester: pytest.Pytester, ru
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "hit rate 0.375, wanted 0.500 ± 0.000 (0.125 below): 384 of 1,024 tokens hit [[]KV201[]]",
+            "hit rate 0.375, wanted 0.500 ± 0.000 (0.125 below): 384 of 1,024 tokens hit [[]KV201[]]. 2 engines *",
             "*2 engines served the same prefixes, each with a cache of its own: misses: engine 0 *, engine 1 *KV308*",
         ]
     )

@@ -40,8 +40,8 @@ _ADVICE: dict[Class, str] = {
     "text": "put what is the same in all requests first, and what differs last",
 }
 _THINKING = (
-    "the chat template drops or adds thinking in earlier turns: use one that keeps it, send the reasoning back with the"
-    ' answer, or switch it off (chat_template_kwargs={"enable_thinking": false})'
+    "the chat template writes a think block before the answer that it does not write, or keep, once that answer is"
+    " history: use a template that keeps it, or send the reasoning back with the answer"
 )
 _CALL_IDS = "send every tool call back with the id that it came with: this template writes them into the prompt"
 _RENDERED = (

@@ -94,7 +94,9 @@ class AsyncProbes:
         """Do what :meth:`Probes.isolation` does."""
         from ..probes import isolation
 
-        return _checked(await self._ask(partial(isolation, by=by, a=a, b=b, tokens=tokens), settle, api, body))
+        return _checked(
+            await self._ask(partial(isolation, by=by, a=a, b=b, tokens=tokens), settle, api, body), self._state
+        )
 
     async def equivalence(
         self,
@@ -115,7 +117,7 @@ class AsyncProbes:
         asked = partial(
             equivalence, prompts=prompts, output=output, tokens=tokens, tol=TOL if tol is None else tol, ties=ties
         )
-        return _checked(await self._ask(asked, settle, api, body))
+        return _checked(await self._ask(asked, settle, api, body), self._state)
 
     async def _ask(
         self,
@@ -269,13 +271,15 @@ class Probes:
         return run_sync(asked, "await kv.aprobe.equivalence(...)")
 
 
-def _checked(found: Checked) -> Checked:
+def _checked(found: Checked, state: TestState) -> Checked:
     """Return what was found when the cache is not at fault, else fail the test without a traceback of ours."""
     try:
         found.check()
     except ProbeFailed as error:
+        from ..model import Finding
         from ..report.text import visible
 
+        state.faults.append(Finding(error.code, str(error).removesuffix(f" [{error.code}]")))
         failure = visible(str(error))
     else:
         return found

@@ -16,7 +16,7 @@ from .session import SessionReport
 from .state import TestState
 
 if TYPE_CHECKING:
-    from ..model import Expectation, ResetMode, Verdict
+    from ..model import Expectation, Measurement, ResetMode, Verdict
 
 _ERROR = pytest.StashKey[str]()
 _EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
@@ -93,7 +93,7 @@ class Runtime:
             if state.measurements:
                 _keep_record(item, state)
             else:
-                _show_probes(item, state)
+                _keep_probes(item, state)
             if isinstance(error, KeyboardInterrupt):
                 SessionReport.keep(item)
             raise
@@ -103,7 +103,7 @@ class Runtime:
                 if state.expectation is not None and verdict.status != "pass":
                     problem = verdict.sentence
             else:
-                _show_probes(item, state)
+                _keep_probes(item, state)
         if problem is not None:
             from ..report.text import visible
 
@@ -141,33 +141,41 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
     return observed(endpoint, state, "the whole test")
 
 
-def _show_probes(item: pytest.Item, state: TestState) -> None:
-    """Tell in the test's own output what its probes found; a test that only probes has no hit rate to be judged."""
-    if state.probes:
-        from ..report.text import visible
+def _keep_probes(item: pytest.Item, state: TestState) -> None:
+    """Keep the record of a test that only probes: it has no hit rate to be judged, and the cache may be at fault."""
+    if not state.probes:
+        return
+    from ..model import Verdict
 
-        item.add_report_section("call", "kvcache", "\n".join(map(visible, state.probes)))
+    verdict = Verdict("pass", "the cache was probed, no hit rate was measured")
+    if state.faults:
+        verdict = Verdict("fail", state.faults[0].sentence, findings=tuple(state.faults))
+    _keep(item, state, verdict, [])
 
 
 def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:
     """Judge what was measured and keep the record where the report, JUnit and the session find it."""
     from ..judge import judge
     from ..model import Expectation, Finding, Verdict
-    from ..report import junit, terminal
-    from ..report.record import check_record
 
     asked = state.expectation or Expectation(min=0.0)  # without a marker only validity is judged
     verdict = judge(asked, state.measurements)
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
         verdict = Verdict("inconclusive", f"inconclusive: {error}", target=asked.target, findings=(finding,))
-    runs = [(m, judge(asked, [m])) for m in state.measurements]
+    _keep(item, state, verdict, [(m, judge(asked, [m])) for m in state.measurements])
+    return verdict
+
+
+def _keep(item: pytest.Item, state: TestState, verdict: Verdict, runs: list[tuple[Measurement, Verdict]]) -> None:
+    from ..report import junit, terminal
+    from ..report.record import check_record
+
     record = check_record(item.nodeid, verdict, runs, state.probes)
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]
     item.add_report_section("call", "kvcache", "\n".join([terminal.section(record), *_shown_text(item, state)]))
-    return verdict
 
 
 def _shown_text(item: pytest.Item, state: TestState) -> list[str]:

@@ -10,7 +10,7 @@ from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..endpoint import Endpoint
-    from ..model import Expectation, Grain, Measurement, ResetMode
+    from ..model import Expectation, Finding, Grain, Measurement, ResetMode
 
 
 class TestState:
@@ -46,6 +46,7 @@ class TestState:
         self.series = run
         self.measurements: list[Measurement] = []
         self.probes: list[str] = []
+        self.faults: list[Finding] = []  # of the cache itself, found by probes
         self._warm = {} if warm is None else warm
         self._grains = {} if grains is None else grains
         self._base = f"{run}/{nodeid}/{attempt}"

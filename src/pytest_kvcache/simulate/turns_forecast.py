@@ -26,9 +26,10 @@ def predict_by_usage(
         head: tokens at the head of every prompt that an earlier run may have cached; 0 where a salt keeps runs apart.
 
     Returns:
-        None when a whole answer does not tell its prompt tokens, or belongs to no conversation.
+        None when a whole answer does not tell its prompt tokens, looked them up several times, or belongs to no
+            conversation.
     """
-    if any(e.ok and (e.prompt_tokens is None or e.session is None) for e in exchanges):
+    if any(e.ok and (e.prompt_tokens is None or e.session is None or e.lookups != 1) for e in exchanges):
         return None
     earliest = min((e.sent for e in exchanges if e.sent is not None), default=None)
     before: dict[int | None, Exchange] = {}

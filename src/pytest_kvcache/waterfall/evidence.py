@@ -34,6 +34,8 @@ class Evidence:
         forgotten: what a reset explains.
         unplaced: no distribution over the engines gives their rows.
         off: tokens by which the placement misses an engine's counters at most.
+        ungrained: the server does not tell in which steps it gives credit.
+        waited: requests are placed in the order in which they were admitted, which fits better.
         assumed: how the requests' hits were found where only totals are known.
         untold: only totals are known, and nothing gives them.
     """
@@ -57,6 +59,8 @@ class Evidence:
     forgotten: Forgotten | None = field(default=None, repr=False)
     unplaced: bool = False
     off: int = 0
+    ungrained: bool = False
+    waited: bool = False
     assumed: str = ""
     untold: bool = False
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model import Exchange, Lookup, Measurement, Waterfall
 from .account import Account
+from .admission import placed_as_admitted
 from .duplicates import in_flight, take_duplicates
 from .eviction import all_losses, bounded_losses, fitting_capacities, take_eviction, take_routing
 from .evidence import Evidence
@@ -72,6 +73,9 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
     for account in accounts:
         if account is not None and account.visit.otherwise:
             account.take("tokenizer", account.left)
+    if not measured.facts.grain_known:  # then any of it may be what does not fill a block
+        evidence.ungrained = True
+        return
     fleet = Fleet(max(1, len(evidence.rows)), grain, evidence.capacity_blocks)
     rows = list(evidence.rows.values())
     several = fleet.engines > 1
@@ -80,6 +84,10 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
         taken = take_duplicates(accounts, in_flight(visits, accounts, grain))
         if taken or not several:
             found = placed(fleet, visits, accounts, rows, evidence.slack)
+    if found is None or found.misfit:
+        late = placed_as_admitted(fleet, visits, accounts, rows, evidence.slack)
+        if late is not None and (found is None or late.misfit < found.misfit):
+            found, evidence.waited = late, True
     if found is None:
         evidence.unplaced = True
         return

@@ -101,6 +101,7 @@ def _eviction(_: int, requests: int, e: Evidence) -> tuple[str, str]:
     else:
         size = f"a cache of {needed} would have kept it; the size of this one is not known"
     counted = f"; the engine counted {e.evictions:,} evictions" if e.evictions else ""
+    counted += "; requests waited for room meanwhile" if e.waited else ""
     return (
         f"{_requests(requests)} found less than had been cached before: {size}{counted}",
         f"give the cache {needed}, or send what shares a prefix closer together",
@@ -137,6 +138,8 @@ def _doubts(e: Evidence) -> str:
     said = []
     if e.untold:
         said.append("the replies do not report cached tokens, and no replay gives the engines' totals")
+    if e.ungrained:
+        said.append("in which steps this cache gives credit is not known, so all of it may be rounding")
     if e.unplaced:
         said.append(f"no distribution over the {len(e.rows)} engines gives the counters of each")
     if e.ambiguous:
@@ -151,6 +154,8 @@ def _doubts(e: Evidence) -> str:
 
 
 def _would_tell(e: Evidence) -> str:
+    if e.ungrained:
+        return "kv.probe.granularity() finds out, and later runs use it"
     if e.untold:
         return "cached tokens in the replies would tell"
     if not e.rows:

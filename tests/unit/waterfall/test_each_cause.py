@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_kvcache.model import Exchange, Failure, Finding, Lookup, Loss, Measurement, Pressure, Waterfall
+from pytest_kvcache.model import Exchange, Failure, Finding, Lookup, Loss, Measurement, Pressure, Tokens, Waterfall
 from pytest_kvcache.waterfall import explain
 
 from .fleet import Engine, Fleet, fresh
@@ -430,3 +430,26 @@ def test_nothing_is_said_without_numbers_or_requests() -> None:
     assert explain(replace(measured, exchanges=_hits(fleet, None), engines={}), fleet.load) is None
     failed = replace(fleet.exchanges[0], failure=Failure("cut", "ended"))
     assert explain(replace(measured, exchanges=(failed,)), fleet.load) is None
+
+
+def test_a_request_that_waited_for_room_is_looked_up_when_it_is_admitted() -> None:
+    # 8 blocks. The prefix has 4 of them, X takes 2 and its answer 4 more, so the prefix loses its last two; Y is sent
+    # before that answer ends and admitted after it.
+    fleet, prefix = Fleet([Engine(8)]), fresh(48)
+    fleet.warm([*prefix, *fresh(16)])
+    x, y = Lookup(fresh(32), output=fresh(65)), Lookup([*prefix, *fresh(16)])
+
+    def sent(at: float, first: float, end: float, prompt: int, cached: int) -> Exchange:
+        seen = {"prompt_len": prompt, "prompt_tokens": prompt, "cached_tokens": cached}
+        return Exchange("load", at, end, sent=at, first_content=first, **seen)
+
+    measured = replace(
+        fleet.measured(),
+        exchanges=(sent(100.0, 101.0, 110.0, 32, 0), sent(102.0, 111.0, 112.0, 64, 32)),
+        engines={"0": Tokens(96, {"local": 32})},
+    )
+    waterfall = explain(measured, [x, y], prefill=fleet.prefill)
+    assert waterfall is not None
+    loss = only(waterfall, "eviction")
+    assert loss.tokens == 16
+    assert loss.evidence.endswith("requests waited for room meanwhile")
