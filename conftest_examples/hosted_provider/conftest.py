@@ -1,7 +1,7 @@
 """A hosted API shows no counters and no tokenizer: it is measured by ``usage`` alone.
 
-    export OPENAI_API_KEY=...        # read from the environment, never shown
-    pytest --kv-endpoint=https://api.openai.com/v1 --kv-model=NAME
+export OPENAI_API_KEY=...        # read from the environment, never shown
+pytest --kv-endpoint=https://api.openai.com/v1 --kv-model=NAME
 """
 
 from __future__ import annotations
