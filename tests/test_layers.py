@@ -35,6 +35,7 @@ PURE = {
             "histogram",
             "lookups",
             "pace",
+            "prefix",
             "sse",
             "turns",
         )

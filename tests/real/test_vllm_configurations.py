@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
-import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,10 +17,11 @@ import pytest
 
 from pytest_kvcache import Endpoint, Runner, Settings, WorkloadBuilder
 from pytest_kvcache.errors import MeasurementError
-from pytest_kvcache.model import Expectation, Tokens
+from pytest_kvcache.model import Expectation
 from pytest_kvcache.plugin.state import TestState
 
 from ..engine.wire import Wire, cached
+from .prompts import fresh, total
 from .server import VllmServer
 
 if TYPE_CHECKING:
@@ -87,21 +87,6 @@ def wire(served: VllmServer) -> Wire:
 @pytest.fixture
 def page(served: VllmServer, counters: Callable[[str, str], Counters]) -> Counters:
     return counters(served.url, "vllm")
-
-
-_seeds = iter(range(10**6))
-
-
-def fresh(count: int) -> list[int]:
-    """Return token ids that nobody sent before."""
-    seed = next(_seeds)
-    rest = random.Random(seed)
-    return [300 + seed, *(rest.randrange(300, 4000) for _ in range(count - 1))]
-
-
-def total(found: dict[str, Tokens]) -> Tokens:
-    (tokens,) = found.values()
-    return tokens
 
 
 def reusable(length: int) -> int:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from pytest_kvcache import Endpoint, Runner, Settings, WorkloadBuilder
-from pytest_kvcache.model import Tokens
 
 from ..engine.wire import Wire, cached
+from .prompts import fresh, total
 from .server import VllmServer
 
 if TYPE_CHECKING:
@@ -52,21 +52,6 @@ def wire(served: VllmServer) -> Wire:
 @pytest.fixture
 def page(served: VllmServer, counters: Callable[[str, str], Counters]) -> Counters:
     return counters(served.url, "vllm")
-
-
-_seeds = iter(range(10**6))
-
-
-def fresh(count: int) -> list[int]:
-    """Return token ids that nobody sent before."""
-    seed = next(_seeds)
-    rest = random.Random(seed)
-    return [300 + seed, *(rest.randrange(300, 4000) for _ in range(count - 1))]
-
-
-def total(found: dict[str, Tokens]) -> Tokens:
-    (tokens,) = found.values()
-    return tokens
 
 
 class LeastRecent:

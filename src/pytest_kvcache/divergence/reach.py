@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..prefix import common
 from .found import Found
 from .request import Message, Rendered, as_json
-from .texts import common
 
 
 def reach(left: Rendered, right: Rendered, found: Found) -> float:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from ..model.divergence import Class
+from ..prefix import common
 from .volatile import differing
 
 _SAME_AFTER = 24  # characters other than white space that must agree behind changed white space
@@ -56,20 +57,6 @@ def compare(left: str, right: str) -> Difference | None:
     if spans is not None:
         return Difference(spans[0].cause, at, spans[0].end, spans[1].end, spans[0].start)
     return Difference(None, at, len(left), len(right))
-
-
-def common(left: str, right: str) -> int:
-    """Return how many first characters two texts share."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:  # what differs lies in [low, high)
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _spaces(left: str, right: str, at: int) -> tuple[int, int] | None:

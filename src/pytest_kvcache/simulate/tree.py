@@ -10,6 +10,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ..prefix import common
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -99,17 +101,7 @@ class PrefixTree:
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """Return how many first tokens two sequences share."""
-    left, right = _packed(a), _packed(b)
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:  # what differs lies in [low, high)
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
+    return common(_packed(a), _packed(b))
 
 
 def _packed(ids: Sequence[int]) -> array[int]:
