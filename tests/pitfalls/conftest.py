@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _short_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_kvcache.window.SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_kvcache.window.SETTLE_SECONDS", 1.0)
