@@ -44,6 +44,7 @@ KV310   how this engine reports is known to have quirks, or is unconfirmed
 KV312   nothing was cached, and the cache had little time to take it in
 KV313   requests failed, no more than the test allows
 KV314   requests were tried again, and may find what their earlier attempts computed
+KV315   the prompts share less than was asked for
 KV320   tokens missed because nobody had sent them before
 KV321   tokens missed because they do not fill a block
 KV322   tokens missed because the template or the tokenizer made others of them
@@ -61,7 +62,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .divergence import advice, sentence
-from .model import Cause, Exchange, Finding, Loss, Measurement, Prediction
+from .model import Cause, Exchange, Expectation, Finding, Loss, Measurement, Prediction
 from .model.loss import TITLES
 from .reconcile import cached_tokens, compare
 from .spread import spread_over_engines
@@ -77,7 +78,7 @@ _LOSSES: dict[Cause, str] = {
     "reset": "KV325",
     "unexplained": "KV326",
 }
-_ORDINARY = frozenset({"cold", "rounding"})  # every workload has them; they are told where the rate is missed
+_ORDINARY = frozenset({"cold", "rounding"})  # every workload has them: no finding, only told as a cause
 
 
 def findings(measurement: Measurement) -> tuple[Finding, ...]:
@@ -104,20 +105,40 @@ def _loss(m: Measurement, loss: Loss) -> Finding:
     return Finding(_LOSSES[loss.cause], f"{loss.tokens:,} tokens lost to {TITLES[loss.cause]}{told}", advice)
 
 
-def main_cause(measurements: Sequence[Measurement], *, warm: bool) -> Finding | None:
-    """Return what explains most of the lost reuse, None when nothing is known of it.
+def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wanted: float) -> Finding | None:
+    """Return what explains most of the reuse that is missing, None when nothing is known of it.
 
     A divergence comes first: it is a defect of the prompts, and what it costs appears as cold use in the waterfall.
+    Then comes a wish that no cache can fulfil, because the prompts do not share so much; then the largest loss.
 
     Args:
+        expectation: what was asked for.
         measurements: judged together.
-        warm: first uses are not part of what is judged.
+        wanted: the lowest rate that would have been good enough.
     """
     for measurement in measurements:
         for finding in _divergence(measurement):
             return finding
-    losses = [(m, loss) for m in measurements for loss in _losses(m) if not (warm and loss.cause == "cold")]
+    part = expectation.requests == "warm" or expectation.skip_turns > 0  # first uses are not in what is judged
+    if not part and expectation.weight == "token" and expectation.tier == "total":
+        for finding in _unreachable(measurements, wanted):
+            return finding
+    losses = [(m, loss) for m in measurements for loss in _losses(m) if not (part and loss.cause == "cold")]
     return _loss(*max(losses, key=lambda pair: pair[1].tokens)) if losses else None
+
+
+def _unreachable(measurements: Sequence[Measurement], wanted: float) -> Iterator[Finding]:
+    told = [(m.waterfall, m.prediction) for m in measurements]
+    shared = sum(waterfall.ceiling for waterfall, _ in told if waterfall is not None)
+    query = sum(prediction.query_tokens for _, prediction in told if prediction is not None)
+    known = all(waterfall is not None and prediction is not None for waterfall, prediction in told)
+    if known and query and shared / query < wanted:
+        yield Finding(
+            "KV315",
+            f"these prompts share {shared:,} of {query:,} tokens with each other: no cache reaches more than"
+            f" {shared / query:.3f}",
+            "share more of them, or ask for less",
+        )
 
 
 def _losses(m: Measurement) -> list[Loss]:

@@ -45,8 +45,7 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
     if measured is not None:
         found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
         if any(finding.code == "KV201" for finding in found):
-            cause = main_cause(measurements, warm=expectation.requests == "warm" or expectation.skip_turns > 0)
-            found += [cause] if cause is not None else []
+            cause = main_cause(expectation, measurements, _least(expectation, target) or 0.0)
     found = _weigh_failures(expectation, measurements, found)
     ordered = tuple(sorted(dict.fromkeys(found), key=_gravity))
     status = _status(ordered)
@@ -106,10 +105,7 @@ def _may_be_warm(measurements: Sequence[Measurement]) -> bool:
 def _compare(expectation: Expectation, rate: Rate, target: float | None, slack: float) -> list[Finding]:
     value = rate.value or 0.0
     found: list[Finding] = []
-    low = max(
-        (x for x in (None if target is None else target - expectation.tol, expectation.min) if x is not None),
-        default=None,
-    )
+    low = _least(expectation, target)
     high = min(
         (x for x in (None if target is None else target + expectation.tol + slack, expectation.max) if x is not None),
         default=None,
@@ -127,6 +123,12 @@ def _compare(expectation: Expectation, rate: Rate, target: float | None, slack: 
             )
         )
     return found
+
+
+def _least(expectation: Expectation, target: float | None) -> float | None:
+    """Return the lowest rate that is good enough; None when none is too low."""
+    lows = (None if target is None else target - expectation.tol, expectation.min)
+    return max((low for low in lows if low is not None), default=None)
 
 
 def _gravity(finding: Finding) -> tuple[int, int]:
@@ -191,4 +193,5 @@ def wanted_text(expectation: Expectation, target: float | None) -> str:
         parts.append(f"at least {expectation.min:.3f}")
     if expectation.max is not None:
         parts.append(f"at most {expectation.max:.3f}")
-    return " and ".join(parts) or "a predicted rate"
+    asked = " and ".join(parts) or "a predicted rate"
+    return f"{asked} from turn {expectation.skip_turns} on" if expectation.skip_turns else asked

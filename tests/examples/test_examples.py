@@ -30,7 +30,7 @@ def test_first_test(pytester: pytest.Pytester, sim: str) -> None:
     result = run(pytester, "first_test", f"--kv-endpoint={sim}")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["hit rate 0.000, wanted 0.700 ± 0.020 (0.700 below): 0 of 81,920 tokens hit [[]KV201[]]"]
+        ["hit rate 0.000, wanted 0.700 ± 0.020 (0.700 below): 0 of 81,920 tokens hit [[]KV201[]]. *[[]KV315[]]"]
     )
 
 

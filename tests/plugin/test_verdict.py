@@ -23,7 +23,7 @@ def test_fail_is_one_sentence_and_a_section(pytester: pytest.Pytester, run: Run,
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "hit rate 0.500, wanted 0.900 ± 0.000 (0.400 below): 1,024 of 2,048 tokens hit [[]KV201[]]",
+            "hit rate 0.500, wanted 0.900 ± 0.000 (0.400 below): 1,024 of 2,048 tokens hit [[]KV201[]]. These *",
             "*Captured kvcache call*",
             "  1,024 of 2,048 hit, by counters · 8 requests · sim *",
             "  an ideal cache reaches 0.500, 0.000 more than was measured",
