@@ -81,7 +81,7 @@ async def run(
         workload: what.
         plan: how.
         progress: told the phase, how many requests are done, and how many there are.
-        keep: receives what was measured so far when the run is cancelled.
+        keep: receives the measurement; when the run is cancelled, what was measured so far.
 
     Raises:
         EndpointError, ProtocolError: the endpoint cannot be measured; nothing was measured.
@@ -96,7 +96,10 @@ async def run(
             plan.warm.clear()
         site = Site(client, target, calls, plan.nonce, plan.series, plan.warm, plan.tokenizer)
         composed = await workload.bind(site)
-        return await _Run(site, plan, composed, progress, keep).measure()
+        measured = await _Run(site, plan, composed, progress, keep).measure()
+        if keep is not None:
+            keep(measured)  # before the connections are closed, where a run may be cancelled yet
+        return measured
 
 
 @dataclass(frozen=True, slots=True)

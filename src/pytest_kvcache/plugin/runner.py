@@ -138,7 +138,6 @@ class Runner:
         finally:
             if progress is not None:
                 progress.close()
-        self._state.measurements.append(measurement)
         return Result(measurement, self._state.expectation)
 
     @property
