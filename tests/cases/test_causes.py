@@ -64,7 +64,7 @@ def test_x03_an_empty_think_block_only_on_the_last_turn() -> None:
     assert found.shared.endswith("assistant\n")
     assert (found.token, found.block) == (len(begun), len(begun) // 16) == (52, 3)  # a token is a character here
     assert sentence(found, show_text=False).endswith(
-        "part at token 52 (block 3) in message 1 (assistant): the template alters an earlier turn (think block)"
+        "part at token 52 (block 3) in message 1 (assistant): an earlier turn is written differently (think block)"
     )
     assert "a template that keeps it" in advice(found)
     completions = first({"prompt": texts[0]}, {"prompt": texts[1]})  # the same, rendered by the client

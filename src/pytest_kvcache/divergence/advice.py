@@ -12,8 +12,9 @@ TITLES: dict[Class, str] = {
     "counter": "counter",
     "tool_order": "reordered tools",
     "key_order": "reordered JSON keys",
+    "notation": "the same JSON in another notation",
     "whitespace": "changed whitespace",
-    "template_history": "the template alters an earlier turn",
+    "template_history": "an earlier turn is written differently",
     "truncated_history": "truncated history",
     "system_prompt": "changed system prompt",
     "tools": "changed tools",
@@ -27,6 +28,7 @@ _VOLATILE: dict[Class, str] = {"timestamp": "date", "random_id": "id", "counter"
 _ADVICE: dict[Class, str] = {
     "tool_order": "sort the tools by name when the list is built",
     "key_order": "serialise JSON with sorted keys, the same way every time",
+    "notation": "serialise JSON by one function everywhere: escapes (ensure_ascii) and forms of numbers count",
     "whitespace": "write the same text byte for byte: line endings, trailing newlines and indents count",
     "truncated_history": "keep the history as it is and append, or cut it rarely and in big steps: each cut costs"
     " everything behind it once",
@@ -43,6 +45,7 @@ _THINKING = (
     "the chat template writes a think block before the answer that it does not write, or keep, once that answer is"
     " history: use a template that keeps it, or send the reasoning back with the answer"
 )
+_LEFT_OUT = "send the reasoning back with its answer, the same in every turn: each change moves all that follows"
 _CALL_IDS = "send every tool call back with the id that it came with: this template writes them into the prompt"
 _RENDERED = (
     "the chat template writes the same messages differently in a longer conversation: use one that only appends, and"
@@ -59,7 +62,7 @@ def advice_for(found: Found, *, before_tools: bool) -> str:
         behind = before_tools and found.where.startswith("system")
         return f"move the {noun} {'after the tools block' if behind else 'to the end of the prompt'}"
     if found.cause == "template_history":
-        return _THINKING if found.detail else _RENDERED
+        return (_THINKING if found.by_template else _LEFT_OUT) if found.detail else _RENDERED
     return _ADVICE[found.cause]
 
 
@@ -77,7 +80,7 @@ def sentence(divergence: Divergence, show_text: bool) -> str:
     kind = TITLES[divergence.cause] + (f" ({divergence.detail})" if divergence.detail else "")
     line = f"{_subject(divergence)}{_place(divergence)}: {kind}"
     if divergence.expected:
-        line += ", as is usual in a last message"
+        line += ", as is usual where questions differ"
     if divergence.pairs is not None and divergence.of_pairs is not None:
         line += f", as in {divergence.pairs:,} of {divergence.of_pairs:,} pairs"
     return f"{line}; {_shown(divergence)}" if show_text and (divergence.left or divergence.right) else line

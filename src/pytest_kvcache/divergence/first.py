@@ -15,12 +15,12 @@ from .history import compare_call_ids, compare_messages, compare_system
 from .reach import reach
 from .request import Message, Rendered, read
 from .template import compare_rendered
-from .tokens import appended, made_equal, moved_away
+from .tokens import appended, best_block, made_equal, moved_away
 from .tools import compare_tools
 
 _ADAPTERS = ("lora_path", "lora_name", "lora_request", "lora", "adapter_id", "adapter")
 _APART: tuple[Class, ...] = ("model", "adapter", "salt")  # other caches, so that nothing at all is shared
-_WRITTEN_ALIKE: tuple[Class, ...] = ("tool_order", "key_order", "whitespace")
+_WRITTEN_ALIKE: tuple[Class, ...] = ("tool_order", "key_order", "notation", "whitespace")
 
 
 def first(
@@ -150,4 +150,6 @@ def _recoverable(
         return made_equal(a, b, token, reach(left, right, found))
     if found.cause == "template_history":
         return appended(a, b, token)
-    return moved_away(a, b, token, found.width)
+    if found.cause in ("system_prompt", "truncated_history"):
+        return best_block(a, b, token)  # all that differs is to move, or what was cut off before it stays
+    return moved_away(a, b, token, found.width, goes_on=found.goes_on)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model.divergence import Class
+from ..prefix import common
 from .texts import Difference, compare
 from .tokens import runs
 
@@ -13,6 +14,7 @@ _CONTEXT = 60  # characters of text that are shown on either side
 _SAME_BEHIND_TEXT = 200  # characters behind a difference in the last message that are worth moving in front of it
 _SAME_BEHIND_VOLATILE = 40
 _LOOK_AHEAD = 20_000
+_FAR = 8  # times as long; a token has fewer characters
 _ANCHOR = 32  # equal characters in a row that count as the same place
 
 
@@ -26,7 +28,9 @@ class Found:
         shared / left / right: the text before, and the two that differ.
         same_behind: characters that are the same behind what differs.
         width: characters of something volatile in the second text, those included that are the same.
-        expected: nothing is wrong: the last message is another one.
+        goes_on: far more than those are the same directly behind them.
+        expected: nothing is wrong: the question is another one.
+        by_template: the messages are the same, so that only the template can have written them differently.
         alone: nothing else differs in the text or the tools in which it stands.
     """
 
@@ -42,8 +46,10 @@ class Found:
     right: str = ""
     same_behind: int = 0
     width: int = 0
+    goes_on: bool = False
     expected: bool = False
     alone: bool = False
+    by_template: bool = False
 
 
 def in_text(
@@ -54,6 +60,7 @@ def in_text(
     if difference is None:
         return None
     at = difference.at
+    width = 0 if difference.start is None else difference.right_end - difference.start
     return Found(
         difference.cause or otherwise,
         where,
@@ -65,14 +72,15 @@ def in_text(
         left=left[at : min(difference.left_end, at + _CONTEXT)],
         right=right[at : min(difference.right_end, at + _CONTEXT)],
         same_behind=_same_behind(left, right, difference),
-        width=0 if difference.start is None else difference.right_end - difference.start,
+        width=width,
+        goes_on=width > 0 and common(left[difference.left_end :], right[difference.right_end :]) > _FAR * width,
         alone=_is_alone(left, right, difference),
     )
 
 
 def _is_alone(left: str, right: str, difference: Difference) -> bool:
     if difference.cause == "whitespace":
-        return left.split() == right.split()
+        return "".join(left.split()) == "".join(right.split())
     return left[difference.left_end :] == right[difference.right_end :]
 
 

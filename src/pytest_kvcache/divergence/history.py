@@ -38,10 +38,19 @@ def compare_messages(a: Sequence[Message], b: Sequence[Message]) -> Found | None
             continue
         if _moved_up(a, b, at) or (found.cause == "text" and _emptied(a, b, at)):
             return replace(found, cause="truncated_history", character=None, part=None, shared="")
-        last = at == len(b) - 1 or at == len(a) - 1
-        ordinary = last and left.role == right.role and is_ordinary(found)
+        ordinary = left.role == right.role and is_ordinary(found) and _ends_what_is_shared(a, b, at, found)
         return replace(found, expected=ordinary)
     return None
+
+
+def _ends_what_is_shared(a: Sequence[Message], b: Sequence[Message], at: int, found: Found) -> bool:
+    """Tell whether two conversations go different ways from a message on: a question with another date or number in it.
+
+    In one that was sent again with another clock in it, the answer behind is the same.
+    """
+    if at == len(b) - 1 or at == len(a) - 1:
+        return True
+    return found.cause != "text" and a[at].role == "user" and _said(a[at + 1]) != _said(b[at + 1])
 
 
 def compare_call_ids(a: Sequence[Message], b: Sequence[Message]) -> Found | None:

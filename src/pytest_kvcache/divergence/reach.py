@@ -36,7 +36,7 @@ def _same_words(theirs: list[tuple[str, str]], ours: list[tuple[str, str]], plac
     """Return how many characters of a text agree but for white space."""
     if place >= len(theirs):
         return 0
-    return common(" ".join(theirs[place][1].split()), " ".join(ours[place][1].split()))
+    return common("".join(theirs[place][1].split()), "".join(ours[place][1].split()))
 
 
 def _texts(request: Rendered) -> list[tuple[str, str]]:

@@ -142,7 +142,8 @@ def _content(content: Any) -> Iterator[Part]:
         content = content["parts"]
     if isinstance(content, list):
         for number, part in enumerate(content):
-            yield _part(number, part)
+            nested = part.get("content") if isinstance(part, Mapping) and part.get("type") == "tool_result" else None
+            yield from (_part(number, inner) for inner in (nested if isinstance(nested, list) else [part]))
     elif content:
         yield Part("text", _text(content))
 

@@ -33,7 +33,7 @@ def compare_rendered(
             return Found("template_history", _WHERE)
         begun = right.messages[len(left.messages) :][:1]
         where, index = (begun[0].where, begun[0].index) if begun else (_WHERE, None)
-        return Found("template_history", where, index, detail="start of the answer")
+        return Found("template_history", where, index, detail="start of the answer", by_template=True)
     found = in_text(texts[0], texts[1], "template_history", _WHERE)
     if found is None:
         return None
@@ -47,6 +47,7 @@ def compare_rendered(
         shared=found.shared,
         left=found.left,
         right=found.right,
+        by_template=True,
     )
 
 

@@ -48,9 +48,9 @@ def compare(left: str, right: str) -> Difference | None:
     spaces = _spaces(left, right, at)
     if spaces is not None:
         return Difference("whitespace", at, *spaces)
-    reordered = _reordered(left, right, at)
-    if reordered is not None:
-        return Difference("key_order", at, *reordered)
+    same = _same_json(left, right, at)
+    if same is not None:
+        return Difference(same[0], at, *same[1:])
     if _thinks(left, at) != _thinks(right, at):
         return Difference("template_history", at, len(left), len(right))
     spans = differing(left, right, at)
@@ -82,15 +82,22 @@ def _space_end(text: str, start: int) -> int:
     return end
 
 
-def _reordered(left: str, right: str, at: int) -> tuple[int, int] | None:
-    """Return the ends of two JSON values around a position that are equal but for the order of their keys."""
+def _same_json(left: str, right: str, at: int) -> tuple[Class, int, int] | None:
+    """Return in what two equal JSON values around a position differ, the order of keys or notation, and their ends."""
     for start in _openings(left, at):
         one, other = _parsed(left, start), _parsed(right, start)
         if one is None or other is None or min(one[1], other[1]) <= at:
             continue
         if one[0] == other[0]:
-            return one[1], other[1]
+            return "notation" if _keys(one[0]) == _keys(other[0]) else "key_order", one[1], other[1]
     return None
+
+
+def _keys(value: Any) -> Any:
+    """Return the keys of a JSON value, and of all in it, in their order."""
+    if isinstance(value, dict):
+        return [(key, _keys(inner)) for key, inner in value.items()]
+    return [_keys(inner) for inner in value] if isinstance(value, list) else None
 
 
 def _openings(text: str, at: int) -> Iterator[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
-
+_LONG_ANCHOR = 64  # the markup between two turns is shorter, which is the same at every turn
 _SLACK = 0.02  # a share of text is not quite the same share of tokens
 _CLOSE_BY = 64  # elements in which the next run is looked for before more are
 ANSWER_BEGINS = 24  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
@@ -64,7 +64,7 @@ def _shared(a: Sequence[Any], b: Sequence[Any], left: int, right: int) -> int:
     return length
 
 
-def moved_away(a: Sequence[int], b: Sequence[int], start: int, width: int = 0) -> int:
+def moved_away(a: Sequence[int], b: Sequence[int], start: int, width: int = 0, *, goes_on: bool = False) -> int:
     """Return how many tokens of ``b`` could be reused if what differs at ``start`` stood behind them.
 
     These are the ones before it, and those behind it up to the next difference; at least the last is always computed.
@@ -74,12 +74,21 @@ def moved_away(a: Sequence[int], b: Sequence[int], start: int, width: int = 0) -
         start: where they part.
         width: characters of what differs as a whole, such as a date of which only the seconds do: at most so many
             tokens move away with it.
+        goes_on: far more is the same directly behind it, so that a run which ends within it is a part of it.
     """
-    run = next(runs(a, b, start), None)
+    found = runs(a, b, start)
+    run = next((run for run in found if not goes_on or run.right + run.length > start + width), None)
     if run is None:
         return start
     kept = start + run.length - max(0, width - (run.right - start))
     return max(start, min(kept, len(b) - 1))
+
+
+def best_block(a: Sequence[int], b: Sequence[int], start: int) -> int:
+    """Return how many tokens of ``b`` could be reused if its longest common run followed what is shared now."""
+    found = (run.length for anchor in (_ANCHOR, _LONG_ANCHOR) for run in runs(a, b, start, anchor=anchor))
+    longest = max(found, default=0)
+    return max(start, min(start + longest, len(b) - 1))
 
 
 def made_equal(a: Sequence[int], b: Sequence[int], start: int, reach: float = 1.0) -> int:

@@ -8,37 +8,37 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..model.divergence import Class
+from .calendar import EASTERN, MONTH, WEEKDAY
 
 _AROUND = 96  # characters on either side; no date is longer
 
-_WEEKDAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Satur|Sat|Sun)(?:day)?"
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
-    r"|Nov(?:ember)?|Dec(?:ember)?)\.?"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_DAY = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
 _CLOCK = r"(?:[01]?\d|2[0-4])[:h][0-5]\d(?:[:m][0-5]\d(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
 _ISO = r"(?:19|20)\d\d[-/.][01]?\d[-/.][0-3]?\d"
 _UNITS = (
     _ISO,
-    r"(?:19|20)\d\d[01]\d[0-3]\d(?:T?[0-2]\d[0-5]\d(?:[0-5]\d)?)?",  # 20260105T104107
+    r"(?:19|20)\d\d[01]\d[0-3]\d(?:[T_-]?[0-2]\d[0-5]\d(?:[0-5]\d)?)?",  # 20260105T104107
+    r"(?:19|20)\d\d-[01]\d-[0-3]\d[T_][0-2]\d-[0-5]\d-[0-5]\d",
+    r"(?:19|20)\d\d-?W[0-5]\d",
     r"[0-3]?\d/[0-3]?\d/(?:\d{4}|\d\d)",
     r"[0-3]?\d[-.][01]?\d[-.](?:19|20)\d\d",
-    rf"{_DAY}(?: of)?[ -]{_MONTH}(?:,?[ -](?:19|20)\d\d)?",
-    rf"{_MONTH} {_DAY}(?:, ?| )(?:19|20)\d\d",
-    rf"{_MONTH} (?:(?:19|20)\d\d|{_DAY})",
+    rf"{_DAY}(?: (?:of|de))?[ -]{MONTH}(?:,?(?: de)?[ -](?:19|20)\d\d)?",
+    rf"{MONTH} {{1,2}}{_DAY}(?:, ?| )(?:19|20)\d\d",
+    rf"{MONTH} (?:(?:19|20)\d\d| ?{_DAY})",
     _CLOCK,
-    rf"{_WEEKDAY}\.?",
+    rf"{WEEKDAY}\.?",
 )
 _EPOCH = r"1[0-9](?:\d{8}(?:\.\d{1,9})?|\d{11}|\d{14}|\d{17})"  # seconds, milli-, micro-, nanoseconds: 2001 to 2033
 _UNIT = rf"(?:{'|'.join(_UNITS)})"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T)\b| ?[+-][01]\d:?[0-5]\d)?"
-_TIMES = rf"{_UNIT}(?:(?:, ?| at | |T|_|, at )?{_UNIT}){{0,4}}{_ZONE}(?: (?:19|20)\d\d)?"
-_TIME = re.compile(rf"(?<![\w.])(?:{_TIMES}|{_EPOCH})(?![\w-]|[.:]\d)", re.IGNORECASE)
+_TIMES = rf"{_UNIT}(?:(?:,? (?:at|um|à|às|alle|a las) |, ?| |T|_)?{_UNIT}){{0,4}}{_ZONE}(?: (?:19|20)\d\d)?"
+_TIME = re.compile(rf"(?<![\w.])(?:{_TIMES}|{_EPOCH})(?![\w-]|[.:]\d)|(?<!\d){EASTERN}", re.IGNORECASE)
+_CLEAR_DATE = rf"(?:{MONTH} {{1,2}}{_DAY},? (?:19|20)\d\d|{_DAY} {MONTH} (?:19|20)\d\d)"
 _CLEAR_TIME = re.compile(  # hours of business and days of release do not change
-    rf"(?<![\w.])(?:{_ISO}[T _]{_CLOCK}{_ZONE}|[0-2]?\d:[0-5]\d:[0-5]\d(?:[.,]\d{{1,9}})?{_ZONE}|{_EPOCH})"
-    r"(?![\w-]|[.:]\d)"
+    rf"(?<![\w.])(?:{_ISO}[T _]{_CLOCK}{_ZONE}|{_CLEAR_DATE},? (?:at )?{_CLOCK}{_ZONE}"
+    rf"|[0-2]?\d:[0-5]\d:[0-5]\d(?:[.,]\d{{1,9}})?{_ZONE}|{_EPOCH})(?![\w-]|[.:]\d)"
 )
+_EXAMPLE = re.compile(r"\b(?:e\.g\.|examples?\b|such as\b|format)[^\n]{0,24}\Z", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _CLEAR_ID = re.compile(rf"(?<!\w)(?:{_UUID.pattern}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{16,64}})(?!\w)")
 _WORD = re.compile(r"[\w+/=-]+")
@@ -91,10 +91,11 @@ def differing(left: str, right: str, at: int) -> tuple[Span, Span] | None:
 
 
 def clear(text: str) -> Iterator[Span]:
-    """Return what is volatile beyond doubt in one text alone: dates with a clock, epochs, UUIDs, long hex."""
+    """Return what is volatile beyond doubt in one text alone: a date with a clock, an epoch, a UUID, long hex."""
     found = [Span("timestamp", *match.span()) for match in _CLEAR_TIME.finditer(text)]
     found += [Span("random_id", *match.span()) for match in _CLEAR_ID.finditer(text)]
-    return iter(sorted(found, key=lambda span: span.start))
+    told = (span for span in found if _EXAMPLE.search(text[max(0, span.start - 48) : span.start]) is None)
+    return iter(sorted(told, key=lambda span: span.start))
 
 
 def _time(text: str, at: int) -> Span | None:

@@ -11,6 +11,7 @@ Class = Literal[
     "counter",
     "tool_order",
     "key_order",
+    "notation",
     "whitespace",
     "template_history",
     "truncated_history",

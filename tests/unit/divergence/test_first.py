@@ -57,6 +57,45 @@ def test_up_to_the_next_difference() -> None:
     assert parted.recoverable == SYSTEM_TURN + len("At ") + same_behind
 
 
+def test_words_of_a_date_that_are_the_same_are_no_end_of_it() -> None:
+    left, right = (f"{day}, January {number}, 2026. {RULES * 3}" for day, number in (("Monday", 5), ("Tuesday", 6)))
+    parted = found(chat(left), chat(right))  # "day, January " is long enough to be a run
+    assert parted.recoverable == ALL + len(right) - len(RULES) - len("Tuesday, January 6, 2026")
+
+
+def test_several_words_that_differ_in_a_system_prompt_move_together() -> None:
+    left, right = f"Ann <ann@example.com>. {RULES}", f"Bob <bob@example.org>. {RULES}"
+    parted = found(chat(left), chat(right))
+    assert parted.cause == "system_prompt"
+    rest = len(f">. {RULES}") + END_OF_TURN + USER_TURN + 2 + END_OF_TURN + ANSWER
+    assert parted.recoverable == SYSTEM_TURN + rest
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_in_another_layout(indent: int | None) -> None:
+    results = (
+        json.dumps({"a": [1, 2], "b": RULES}, separators=(",", ":")),
+        json.dumps({"a": [1, 2], "b": RULES}, indent=indent),
+    )
+    a, b = (chat("S", said("user", "q"), said("tool", text), *TURNS) for text in results)
+    parted = found(a, b)
+    assert (parted.cause, parted.recoverable) == ("whitespace", len(ids(a, b)[1]) - 1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "cause"),
+    [
+        ('{"n": "Z\\u00fcrich", "m": 1}', '{"n": "Zürich", "m": 1}', "notation"),
+        ('{"n": 1, "m": 2}', '{"n": 1.0, "m": 2}', "notation"),
+        ('[{"n": 1, "m": 2}]', '[{"m": 2, "n": 1}]', "key_order"),
+        ('{"n": {"a": 1, "b": 2}}', '{"n": {"b": 2.0, "a": 1}}', "key_order"),
+    ],
+)
+def test_the_same_json_in_other_characters(left: str, right: str, cause: str) -> None:
+    a, b = (chat("S", said("user", "q"), said("tool", text), *TURNS) for text in (left, right))
+    assert found(a, b).cause == cause
+
+
 def test_reordered_tools() -> None:
     tools = [tool(name) for name in ("read", "search", "write")]
     parted = found(chat(tools=tools), chat(tools=[tools[1], tools[0], tools[2]]))

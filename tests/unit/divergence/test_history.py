@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kvcache.divergence import first
 
-from .prompts import chat, said
+from .prompts import chat, ids, rendered, said
 
 SYSTEM = said("system", "Xyzzy.")
 PAST = [said(role, f"{role} {number}") for number in range(4) for role in ("user", "assistant")]
@@ -71,12 +71,25 @@ def test_the_last_turns_are_taken_back() -> None:
     assert cause([SYSTEM, *PAST, NOW], [SYSTEM, *PAST, said("user", "another")]) == ("text", 9)
 
 
+def test_what_a_longer_history_would_have_kept() -> None:
+    """Between the turns stands the same markup, and the first of it is in another place."""
+    words = [" ".join(f"{number}{word}" for word in range(100, 130)) for number in range(5)]
+    turns = [said(role, text) for text in words for role in ("user", "assistant")]
+    a, b = chat("S", *turns[:9]), chat("S", *turns[2:], NOW)
+    parted = first(a, b, ids=ids(a, b))
+    assert parted is not None
+    assert parted.cause == "truncated_history"
+    kept = len(rendered(chat("S", *turns[2:9])))
+    assert kept - 12 <= (parted.recoverable or 0) <= kept
+
+
 def test_reasoning_that_is_not_sent_back() -> None:
     a = chat(None, NOW, said("assistant", "<think>\nPlugh.\n</think>\n\nYes."), NOW)
     b = chat(None, NOW, said("assistant", "Yes."), NOW, *NEXT)
     parted = first(a, b)
     assert parted is not None
     assert (parted.cause, parted.detail, parted.message) == ("template_history", "think block", 1)
+    assert parted.advice.startswith("send the reasoning back with its answer")  # no template is known to be at fault
 
 
 @pytest.mark.parametrize(("field", "other"), [("reasoning_content", None), ("reasoning", "Xyzzy.")])
@@ -85,6 +98,24 @@ def test_reasoning_beside_the_content(field: str, other: str | None) -> None:
     parted = first(chat(None, NOW, answer, NOW), chat(None, NOW, {**answer, field: other}, NOW))
     assert parted is not None
     assert (parted.cause, parted.detail, parted.message) == ("template_history", "reasoning", 1)
+
+
+@pytest.mark.parametrize(("one", "other"), [("order 41", "order 42"), ("on 2026-01-05", "on 2026-01-06")])
+def test_other_conversations_that_begin_with_another_number(one: str, other: str) -> None:
+    a, b = (
+        [said("user", f"My {asked} {LONG}"), said("assistant", said_), NOW]
+        for asked, said_ in ((one, "A"), (other, "B"))
+    )
+    parted = first(chat("S", *a), chat("S", *b))
+    assert parted is not None
+    assert not parted.expected  # much is the same behind it
+    a[0], b[0] = said("user", f"My {one}?"), said("user", f"My {other}?")
+    parted = first(chat("S", *a), chat("S", *b))
+    assert parted is not None
+    assert parted.expected
+    parted = first(chat("S", *a), chat("S", b[0], *a[1:]))
+    assert parted is not None
+    assert not parted.expected  # the same conversation, with another clock in its past
 
 
 @pytest.mark.parametrize("behind", [[NOW], []])

@@ -121,3 +121,16 @@ def test_text_between_images_is_no_image() -> None:
     (message,) = read({"messages": [{"role": "user", "content": ["a", part, {"type": "text", "text": "b"}]}]}).messages
     assert [(p.kind, p.number) for p in message.parts] == [("text", 0), ("image", 1), ("text", 2)]
     assert message.text == "a\nb"
+
+
+def test_the_result_of_a_tool_in_parts() -> None:
+    def result(content: Any) -> dict[str, Any]:
+        return {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": content}]}]}
+
+    def image(data: str) -> dict[str, Any]:
+        return {"type": "image", "source": {"type": "base64", "data": data}}
+
+    assert first(result("found"), result([{"type": "text", "text": "found"}])) is None
+    parted = first(result([image("YQ==")]), result([image("Yg==")]))
+    assert parted is not None
+    assert (parted.cause, parted.left, parted.right) == ("image", "", "")

@@ -63,7 +63,7 @@ def test_only_what_is_known_is_said(changes: dict[str, object], line: str) -> No
     [
         ({"detail": "think block"}, ": timestamp or date (think block)"),
         ({"pairs": 9, "of_pairs": 9}, ": timestamp or date, as in 9 of 9 pairs"),
-        ({"expected": True}, ": timestamp or date, as is usual in a last message"),
+        ({"expected": True}, ": timestamp or date, as is usual where questions differ"),
     ],
 )
 def test_what_more_is_known(changes: dict[str, object], end: str) -> None:

@@ -131,7 +131,7 @@ class TestSeveralRequests:
         found = lint(asked(RULES, "who?"), asked(RULES, "what?"))
         assert not found
         assert len(found) == 0
-        assert str(found).endswith('different text, as is usual in a last message; "…wh" then "o?" / "at?"')
+        assert str(found).endswith('different text, as is usual where questions differ; "…wh" then "o?" / "at?"')
         assert repr(found) == "<nothing keeps these requests from sharing a prefix>"
 
     def test_a_conversation_that_grows(self) -> None:
