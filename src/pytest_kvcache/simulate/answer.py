@@ -105,21 +105,21 @@ class Answerer:
             yield _sse({"error": {"message": "planted fault: engine died", "type": "Error", "code": 500}})
             return
         held: dict[int, bytes] = {}
+        sent = [0] * len(self._sequences)  # not what the engine has by now: it runs on while this is being sent
         cut = self.faults.cut_stream
         async with aclosing(self._run()) as steps:
             async for index, due in steps:
                 if due is None:  # the last piece only when the engine has closed its books, so that no scrape is stale
                     yield held[index]
                     continue
-                sequence = self._sequences[index]
-                done = len(sequence.output)
-                pieces = [self._token_event(index, token, at) for at, token in enumerate(due, done - len(due) + 1)]
+                pieces = [self._token_event(index, token, at) for at, token in enumerate(due, sent[index] + 1)]
+                sent[index] = done = sent[index] + len(due)
                 if cut is not None and done > cut:
                     yield b"".join(pieces[: max(0, len(pieces) - (done - cut))])
                     yield None
                     return
                 held[index] = b"".join(pieces)
-                if done < sequence.max_tokens:
+                if done < self._sequences[index].max_tokens:
                     yield held[index]
         usage = self._usage()
         if self.body.stream_options.include_usage and usage is not None:
