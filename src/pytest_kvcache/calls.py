@@ -15,7 +15,7 @@ from .model import Exchange, Request, ServerFacts
 from .replies.usage import Absent, Convention, UsageReading, declared, readings
 
 _STREAMED = {"stream": True}
-_WITH_USAGE = {**_STREAMED, "stream_options": {"include_usage": True}}  # OpenAI's streams tell no usage otherwise
+_USAGE = {"include_usage": True}  # OpenAI's streams tell no usage otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Calls:
         model = str(body.get("model") or self.facts.model)
         if request.api in UNSTREAMED:
             body = _unstreamed(request.api, body)
-        elif self.stream and "stream" not in body and not (request.api == "generate" and _several(body)):
-            body |= _WITH_USAGE if request.api in ("completions", "chat") else _STREAMED
+        else:
+            body |= self._streamed(request.api, body)
         return Call(
             api=request.api,
             body=body,
@@ -75,12 +75,21 @@ class Calls:
             **request.body,
         }
 
+    def _streamed(self, api: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that make the answer a stream and a stream tell its usage, as far as the body is silent."""
+        asked = body.get("stream", self.stream and not (api == "generate" and _several(body)))
+        if asked is not True:
+            return {}
+        options = body.get("stream_options") or {}
+        if api not in ("completions", "chat") or not isinstance(options, Mapping):
+            return dict(_STREAMED)
+        return {**_STREAMED, "stream_options": {**_USAGE, **options}}
+
     def space(self, request: Request) -> tuple[Any, ...]:
         """Return what separates the caches of requests: their model and what the engine isolates by, such as a salt."""
+        given = {"model": self.facts.model} | {k: v for k, v in request.body.items() if v is not None}
         fields = ("model", *self.profile.isolation)
-        return tuple(
-            json.dumps(request.body[name], sort_keys=True) if name in request.body else None for name in fields
-        )
+        return tuple(json.dumps(given[name], sort_keys=True) if name in given else None for name in fields)
 
     def lookups(self, body: Mapping[str, Any]) -> int:
         """Return how often the engine looks up the prompt of a body: once, once a sample, or not at all."""

@@ -60,6 +60,31 @@ def test_how_an_answer_is_asked_for(api: str, added: dict[str, Any]) -> None:
     assert "stream_options" not in calls("usage", stream=False)(own({"x": 1}, api)).body
 
 
+@pytest.mark.parametrize(
+    ("api", "given", "options"),
+    [
+        ("chat", {"stream": True}, {"include_usage": True}),  # as clients record their streams
+        ("chat", {"stream": True, "stream_options": None}, {"include_usage": True}),
+        ("completions", {"stream": True, "stream_options": {"a": 1}}, {"include_usage": True, "a": 1}),
+        ("chat", {"stream_options": {"include_usage": False}}, {"include_usage": False}),
+        ("chat", {"stream": False}, None),
+        ("messages", {"stream": True}, None),
+    ],
+)
+def test_a_stream_of_the_users_own_is_asked_for_its_usage(api: str, given: dict[str, Any], options: Any) -> None:
+    body = calls("usage")(own({"x": 1, **given}, api)).body
+    assert body["stream"] is given.get("stream", True)
+    assert body.get("stream_options") == options
+
+
+def test_a_model_that_is_filled_in_and_a_salt_that_is_null_separate_nothing() -> None:
+    space = calls("vllm").space
+    plain = space(own({"prompt": "a"}))
+    assert space(own({"prompt": "a", "model": "m"})) == space(own({"model": None, "cache_salt": None})) == plain
+    others = [space(own(body)) for body in ({"model": "adapter"}, {"cache_salt": "s"}, {"cache_salt": "t"})]
+    assert len({plain, *others}) == 4
+
+
 def exchange(cached: int | None, *, partial: bool = False) -> Exchange:
     return Exchange("load", 0.0, 1.0, prompt_tokens=100, cached_tokens=cached, partial=partial)
 

@@ -249,7 +249,9 @@ class WorkloadBuilder:
         return lint(requests, tokenizer=tokenizer, block_size=block_size, show_text=show_text)
 
     def requests(self, bodies: Iterable[Mapping[str, Any]], *, api: str = "chat", warm: int = 0) -> Bodies:
-        """Describe requests of your own, sent as they are; ``model`` is filled in where a body has none.
+        """Describe requests of your own, sent as they are.
+
+        What is added: a ``model`` where a body has none, and streams are asked for and asked to tell their usage.
 
         Their reuse is predicted where the server tells the tokens of all of them, and counts as many when they are
         sent. It does not for images, for other forms than ``chat`` and ``completions``, for lists of prompts, several
