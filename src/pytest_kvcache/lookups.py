@@ -49,7 +49,7 @@ def by_time(exchanges: Sequence[Exchange]) -> list[int]:
 
 
 def _told(exchanges: Sequence[Exchange]) -> list[Lookup] | None:
-    """Return the look-ups of exchanges whose tokens the server told; a failed one looks nothing up."""
+    """Return the look-ups of exchanges whose tokens the server told; of a failed one that told none, an empty one."""
     found: list[Lookup] = []
     for exchange in exchanges:
         if exchange.ok and (exchange.prompt_ids is None or exchange.lookups != 1):

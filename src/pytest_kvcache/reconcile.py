@@ -45,10 +45,16 @@ def sent(exchanges: Iterable[Exchange]) -> Sent:
 
 
 def prompt_tokens(exchange: Exchange) -> int:
-    """Return the prompt tokens of a request: what the server reports, else what was sent."""
+    """Return the prompt tokens of a request: what the server reports, else what was sent; 0 when nobody tells."""
+    return _prompt_tokens(exchange) or 0
+
+
+def _prompt_tokens(exchange: Exchange) -> int | None:
     if exchange.prompt_tokens is not None:
         return exchange.prompt_tokens
-    return exchange.prompt_len or 0
+    if exchange.prompt_len is None and exchange.prompt_ids is not None and not exchange.partial:
+        return len(exchange.prompt_ids)  # they come first, also in an answer that is cut before its usage
+    return exchange.prompt_len
 
 
 def cached_tokens(exchanges: Iterable[Exchange]) -> int | None:
@@ -160,7 +166,7 @@ def compare(m: Measurement) -> Iterable[Finding]:
     counters = m.counters
     if counters is None or not m.own_traffic:
         return
-    untold = sum(e.ok and e.prompt_tokens is None and e.prompt_len is None for e in m.exchanges)
+    untold = sum(e.ok and _prompt_tokens(e) is None for e in m.exchanges)
     if untold:
         yield Finding(
             "KV111",

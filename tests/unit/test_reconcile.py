@@ -88,6 +88,10 @@ NEVER_SENT = Exchange("load", 0.0, 1.0, prompt_len=100, failure=Failure("connect
         (replace(NEVER_SENT, earlier=(REFUSED,)), Sent(0, 100)),
         # only the answer tells how long the prompt was that all of them sent
         (replace(ANSWERED, prompt_len=None, earlier=(replace(REFUSED, prompt_len=None),)), Sent(100, 200, (100,))),
+        # a stream tells its prompt's tokens first, whatever comes after
+        (replace(REFUSED, prompt_len=None, prompt_ids=(1, 2, 3)), Sent(0, 3)),
+        (replace(ANSWERED, prompt_tokens=None, prompt_len=None, prompt_ids=(1, 2, 3)), Sent(3, 3, (3,))),
+        (replace(REFUSED, prompt_len=None, prompt_ids=(1, 2, 3), partial=True), Sent(0, 0)),
         (replace(ANSWERED, lookups=2, earlier=(REFUSED,)), Sent(200, 400, (100, 100))),
         (replace(ANSWERED, lookups=0, earlier=(REFUSED,)), Sent(0, 0)),
     ],
@@ -119,3 +123,11 @@ def test_what_a_retry_leaves_open(query: int, hit: int, codes: list[str], left_o
     )
     assert [finding.code for finding in compare(measured)] == codes
     assert doubtful(measured, hit) == left_open
+
+
+def test_an_answer_without_usage_that_tells_its_tokens_can_be_checked() -> None:
+    told = replace(ANSWERED, prompt_tokens=None, prompt_len=None, prompt_ids=tuple(range(100)))
+    measured = Measurement("t", ServerFacts("sim", "m"), {"0": Tokens(100, {"local": 0})}, exchanges=(told,))
+    assert not list(compare(measured))
+    (finding,) = compare(replace(measured, exchanges=(replace(told, prompt_ids=None),)))
+    assert finding.code == "KV111"
