@@ -172,6 +172,16 @@ def test_without_a_salt_a_line_at_the_head_sets_runs_apart() -> None:
     assert len({str(head(str(number))["content"]) for number in range(200)}) == 200
 
 
+@pytest.mark.parametrize("salt", ["tenant-a", None])
+def test_a_salt_of_the_users_own_is_kept_and_a_line_sets_runs_apart(salt: str | None) -> None:
+    one, other = (bound(Site(nonce=nonce), body={"cache_salt": salt}, system="be brief", turns=1) for nonce in "ab")
+    (first,), (second,) = play(one), play(other)
+    assert first.body.get("cache_salt") == second.body.get("cache_salt") == salt
+    assert messages(first)[0]["content"] != messages(second)[0]["content"]
+    assert not one.fresh  # the template's own head may be warm
+    assert bound(body={"a": 1}).fresh
+
+
 def test_without_a_salt_the_first_tool_is_set_apart_too() -> None:
     described = {"type": "function", "function": {"name": "walk", "description": "on foot"}}
 
@@ -278,6 +288,12 @@ def test_system_prompt_and_tools_may_be_files(tmp_path: Path) -> None:
     assert replace(workload, sessions=3).system == "be brief\n"  # read once, where it was written down
 
 
+def test_a_line_of_a_file_is_what_editors_take_for_one(tmp_path: Path) -> None:
+    (tmp_path / "said.txt").write_text("one\u2028and\x0bmore\r\n\ntwo\n", encoding="utf-8", newline="")
+    _, second = play(bound(user=tmp_path / "said.txt", turns=2))
+    assert [m["content"] for m in messages(second) if m["role"] == "user"] == ["one\u2028and\x0bmore", "two"]
+
+
 @pytest.mark.parametrize("name", ["system", "tools", "user"])
 @pytest.mark.parametrize(
     ("content", "problem"),
@@ -324,6 +340,8 @@ def test_tools_of_another_form(tmp_path: Path, content: str) -> None:
         {"user": [1]},
         {"user": 7},
         {"body": {"messages": []}},
+        {"body": {"tools": [TOOL]}},  # they could not be set apart from those of an earlier run
+        {"body": [("a", 1)]},
         {"body": {"a": float("nan")}},
         {"tool_result": b"ok"},
     ],

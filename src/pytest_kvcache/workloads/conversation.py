@@ -23,6 +23,7 @@ Message: TypeAlias = dict[str, Any]
 
 SALT = "cache_salt"
 _UNKNOWN = Prompt(())
+_MADE = {"messages": "system= and user=", "tools": "tools="}
 _WORDS = 12  # of a user message
 
 
@@ -71,17 +72,19 @@ class Conversation:
         self._set("system", system_of(self.system))
         self._set("tools", tools_of(self.tools))
         self._set("user", user_of(self.user))
-        if "messages" in self.body:
-            raise WorkloadError("conversation: body has messages, which are made here; give system= and user=")
+        self._require("body", isinstance(self.body, Mapping), "an object: further fields of every request")
+        for name, instead in _MADE.items():
+            if name in self.body:
+                raise WorkloadError(f"conversation: body has {name}, which are made here; give {instead}")
         try:
             json.dumps([self.tools, dict(self.body), self.tool_result], allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise WorkloadError(f"conversation: tools, tool_result or body are no JSON: {error}") from None
 
     async def bind(self, site: Site) -> Conversations:
         """Bind the description to a server; see :class:`~pytest_kvcache.protocols.Workload`."""
         nonce = site.nonce if self.seed is None else f"seed {self.seed}"
-        salted = SALT in site.facts.isolation
+        salted = SALT in site.facts.isolation and SALT not in self.body  # one of the user's own is no new one
         return Conversations(self, nonce, salted=salted, token_ids=site.token_ids if self.fresh else {})
 
     def _set(self, name: str, value: object) -> None:
@@ -146,8 +149,11 @@ class Conversations:
 
     @property
     def fresh(self) -> bool:
-        """True when a salt or a line of their own keeps these conversations apart from earlier runs."""
-        return self.shape.fresh
+        """True when a salt or a line of their own keeps these conversations apart from earlier runs.
+
+        False with a salt of the user's own, or none of it: what the template puts in front of the line may be cached.
+        """
+        return self.shape.fresh and SALT not in self.shape.body
 
     def warmed(self) -> Iterator[Request]:
         """Return nothing: no earlier run has sent any of it."""

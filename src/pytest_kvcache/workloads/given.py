@@ -48,7 +48,7 @@ def user_of(given: User | None) -> User | None:
     if given is None or callable(given):
         return given
     if isinstance(given, Path):
-        texts: Any = [line for line in _read("user", given).splitlines() if line.strip()]
+        texts: Any = [line for line in _read("user", given).split("\n") if line.strip()]  # not at U+2028 and its like
     else:
         texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
