@@ -14,6 +14,7 @@ from ..apis import PATHS
 from ..errors import EndpointError, ProtocolError, WorkloadError
 from ..model import Phase, Prompt, Request, Session
 from ..protocols import Site
+from .checks import is_whole
 
 _AT_ONCE = 8  # bodies that are being rendered at the same time
 _UNKNOWN = Prompt(())
@@ -47,8 +48,8 @@ class Bodies:
         for of, given in (("forms", len(self.apis)), ("sessions", len(self.sessions) or len(self.bodies))):
             if given != len(self.bodies):
                 raise WorkloadError(f"{name}: {given} {of} for {len(self.bodies)} bodies")
-        if not 0 <= self.warm < max(1, len(self.bodies)):
-            raise WorkloadError(f"{name}: warm={self.warm} leaves nothing to measure of {len(self.bodies)} bodies")
+        if not is_whole(self.warm, 0) or self.warm >= max(1, len(self.bodies)):
+            raise WorkloadError(f"{name}: warm={self.warm!r} leaves nothing to measure of {len(self.bodies)} bodies")
         for number, body in enumerate(self.bodies):
             if not isinstance(body, Mapping):
                 raise WorkloadError(f"{name}: body {number} is {type(body).__name__}; expected a JSON object")
@@ -111,7 +112,8 @@ class ComposedBodies:
         apis = " and ".join(dict.fromkeys(self.given.apis))
         sessions = len({number for number, _ in self._seats} - {None})
         inside = f" in {sessions:,} session{'s' if sessions > 1 else ''}" if sessions else ""
-        return f"{len(self):,} requests of {self.given.source or 'your own'} ({apis}){inside}"
+        many = f"{len(self):,} request{'' if len(self) == 1 else 's'}"
+        return f"{many} of {self.given.source or 'your own'} ({apis}){inside}"
 
     @property
     def notes(self) -> tuple[str, ...]:

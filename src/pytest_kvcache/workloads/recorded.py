@@ -24,7 +24,14 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _SESSION = ("session", "session_id", "conversation_id")
 _PROMPTS = {"messages": "chat", "prompt": "completions", "input": "responses"}  # what tells a body's form
-_LENGTH = {"responses": "max_output_tokens"}  # elsewhere max_tokens
+_LENGTH = {  # elsewhere max_tokens
+    "responses": "max_output_tokens",
+    "generate": "sampling_params.max_new_tokens",
+    "completion": "n_predict",
+    "gemini": "generationConfig.maxOutputTokens",
+    "converse": "inferenceConfig.maxTokens",
+    "ollama": "options.num_predict",
+}
 _ROLES = {
     "human": "user",
     "user": "user",
@@ -89,10 +96,14 @@ def read(path: Path, *, format: Format, limit: int | None, warm: int, max_tokens
 
 
 def _limited(row: Row, max_tokens: int | None) -> Mapping[str, Any]:
-    name = _LENGTH.get(row.api, "max_tokens")
-    if max_tokens is None or any(row.body.get(known) is not None for known in (name, "max_completion_tokens")):
+    group, _, name = _LENGTH.get(row.api, "max_tokens").rpartition(".")
+    given = row.body.get(group) or {} if group else row.body
+    if max_tokens is None or not isinstance(given, Mapping):
         return row.body
-    return {**row.body, name: max_tokens}
+    if any(given.get(known) is not None for known in (name, "max_completion_tokens")):
+        return row.body
+    limited = {**given, name: max_tokens}
+    return {**row.body, group: limited} if group else limited
 
 
 def _rows(path: Path, format: Format) -> Generator[Row, None, None]:

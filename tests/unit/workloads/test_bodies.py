@@ -200,6 +200,7 @@ def test_title_names_forms_and_file() -> None:
         (chat("a"), {"prompt": "b"}, chat("c")), ("chat", "completions", "chat"), 0, ("s", "s", "s"), "f.jsonl"
     )
     assert bound(given).title == "3 requests of f.jsonl (chat and completions) in 1 session"
+    assert bound(Bodies((chat("a"),))).title == "1 request of your own (chat)"
     assert bound(replace(given, sessions=(), source="")).title == "3 requests of your own (chat and completions)"
 
 
@@ -218,8 +219,9 @@ def test_arguments_that_are_refused() -> None:
         Bodies((chat("a"), chat("b")), ("chat", "nope"), source="f")
     with pytest.raises(WorkloadError, match="warm=1 leaves nothing to measure of 1 bodies"):
         Bodies((chat("a"),), warm=1)
-    with pytest.raises(WorkloadError, match="warm=-1"):
-        Bodies((chat("a"),), warm=-1)
+    for warm in (-1, 0.5, "0", False):
+        with pytest.raises(WorkloadError, match=f"warm={warm!r}"):
+            Bodies((chat("a"),), warm=warm)  # type: ignore[arg-type] # as a user may
     with pytest.raises(WorkloadError, match="1 forms for 2 bodies"):
         Bodies((chat("a"), chat("b")), ("chat",))
     with pytest.raises(WorkloadError, match="3 sessions for 1 bodies"):

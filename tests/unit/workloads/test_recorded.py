@@ -208,6 +208,25 @@ def test_max_tokens_is_for_those_that_say_none(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
+    ("api", "given", "limited"),
+    [
+        ("generate", {}, {"sampling_params": {"max_new_tokens": 8}}),
+        ("generate", {"sampling_params": {"n": 2}}, {"sampling_params": {"n": 2, "max_new_tokens": 8}}),
+        ("generate", {"sampling_params": {"max_new_tokens": 3}}, {"sampling_params": {"max_new_tokens": 3}}),
+        ("generate", {"sampling_params": [{"n": 2}]}, {"sampling_params": [{"n": 2}]}),
+        ("completion", {}, {"n_predict": 8}),
+        ("completion", {"n_predict": 3}, {"n_predict": 3}),
+        ("gemini", {"generationConfig": None}, {"generationConfig": {"maxOutputTokens": 8}}),
+        ("converse", {}, {"inferenceConfig": {"maxTokens": 8}}),
+        ("ollama", {}, {"options": {"num_predict": 8}}),
+    ],
+)
+def test_max_tokens_has_the_name_that_the_form_gives_it(write: Write, api: str, given: Any, limited: Any) -> None:
+    (body,) = read(write(lines({"api": api, "body": {"x": 1, **given}})), max_tokens=8).bodies
+    assert body == {"x": 1, **limited}
+
+
+@pytest.mark.parametrize(
     "options", [{"limit": 0}, {"limit": True}, {"limit": 1.5}, {"max_tokens": 0}, {"max_tokens": "8"}, {"format": "x"}]
 )
 def test_arguments_that_are_refused(write: Write, options: dict[str, Any]) -> None:
