@@ -91,24 +91,36 @@ def _packed(lookup: Lookup) -> Lookup:
     return lookup if isinstance(lookup.ids, array) else replace(lookup, ids=array("I", lookup.ids))
 
 
+def _there(measured: Measurement) -> list[int | None]:
+    """Return what each request found, or would have found in a cache that keeps all: that is not lost by parting."""
+    told = [exchange.cached_tokens for exchange in measured.exchanges]
+    prediction = measured.prediction
+    if prediction is None or len(prediction.per_request) != len(told):
+        return told
+    return [max(hit or 0, there) for hit, there in zip(told, prediction.per_request, strict=True)]
+
+
 def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
     """Compare requests that were given as they are, and the turns of conversations as the server rendered them.
 
     Prompts that were built share exactly what they should.
     """
-    requests = composed.load()
+    requests, there = composed.load(), _there(measured)
     if requests is None:
         told = sum(e.prompt_tokens or 0 for e in measured.exchanges) <= _MOST_TOKENS
         sent = [
-            Sent({}, e.prompt_ids, e.session, e.cached_tokens, at)
+            Sent({}, e.prompt_ids, e.session, there[at], at)
             for at, e in enumerate(measured.exchanges)
             if told and e.ok and e.prompt_ids
         ]
     else:
-        both = zip((*composed.prefill(), *requests), (*measured.prefill, *measured.exchanges), strict=False)
+        first = [exchange.cached_tokens for exchange in measured.prefill]
+        both = zip(
+            (*composed.prefill(), *requests), (*measured.prefill, *measured.exchanges), (*first, *there), strict=False
+        )
         sent = [
-            Sent(request.body, request.prompt.ids, request.session, exchange.cached_tokens, at)
-            for at, (request, exchange) in enumerate(both)
+            Sent(request.body, request.prompt.ids, request.session, hit, at)
+            for at, (request, exchange, hit) in enumerate(both)
             if request.whole and exchange.ok
         ]
     return between(sent, block=measured.facts.block_size, isolation=measured.facts.isolation) if sent else None

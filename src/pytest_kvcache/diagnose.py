@@ -108,8 +108,9 @@ def _loss(m: Measurement, loss: Loss) -> Finding:
 def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wanted: float) -> Finding | None:
     """Return what explains most of the reuse that is missing, None when nothing is known of it.
 
-    A divergence comes first: it is a defect of the prompts, and what it costs appears as cold use in the waterfall.
-    Then comes a wish that no cache can fulfil, because the prompts do not share so much; then the largest loss.
+    A divergence comes first, unless something else lost more: it is a defect of the prompts, and the waterfall shows
+    what it costs as cold use, as a changed turn or not at all. Then comes a wish that no cache can fulfil, because the
+    prompts do not share so much, unless something went wrong that lost more; then the largest loss.
 
     Args:
         expectation: what was asked for.
@@ -117,28 +118,44 @@ def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wa
         wanted: the lowest rate that would have been good enough.
     """
     for measurement in measurements:
-        for finding in _divergence(measurement):
-            return finding
+        others = (loss.tokens for loss in _losses(measurement) if loss.cause != "template")
+        if measurement.divergence is not None and _cost(measurement) >= max(others, default=0):
+            return next(_divergence(measurement))
     part = expectation.requests == "warm" or expectation.skip_turns > 0  # first uses are not in what is judged
-    if not part and expectation.weight == "token" and expectation.tier == "total":
-        for finding in _unreachable(measurements, wanted):
-            return finding
     losses = [(m, loss) for m in measurements for loss in _losses(m) if not (part and loss.cause == "cold")]
+    wrong = max((loss.tokens for _, loss in losses if loss.cause not in _ORDINARY), default=0)
+    if not part and expectation.weight == "token" and expectation.tier == "total":
+        for missing, finding in _unreachable(measurements, wanted):
+            if missing >= wrong:
+                return finding
     return _loss(*max(losses, key=lambda pair: pair[1].tokens)) if losses else None
 
 
-def _unreachable(measurements: Sequence[Measurement], wanted: float) -> Iterator[Finding]:
+def _cost(m: Measurement) -> float:
+    """Return about how many tokens were not reused because requests part as those do that were compared."""
+    parted = m.divergence
+    if parted is None or m.waterfall is None:
+        return 0.0
+    share = (parted.pairs or 0) / (parted.of_pairs or 1)
+    gain = max(0, (parted.recoverable or 0) - (parted.token or 0))
+    in_turns = m.waterfall.of("template") if parted.cause == "template_history" else 0
+    return max(gain * share * len(m.exchanges), in_turns)
+
+
+def _unreachable(measurements: Sequence[Measurement], wanted: float) -> Iterator[tuple[float, Finding]]:
+    """Return by how many tokens the wish is out of reach, and that it is."""
     told = [(m.waterfall, m.prediction) for m in measurements]
     shared = sum(waterfall.ceiling for waterfall, _ in told if waterfall is not None)
     query = sum(prediction.query_tokens for _, prediction in told if prediction is not None)
     known = all(waterfall is not None and prediction is not None for waterfall, prediction in told)
     if known and query and shared / query < wanted:
-        yield Finding(
+        told_so = Finding(
             "KV315",
             f"these prompts share {shared:,} of {query:,} tokens with each other: no cache reaches more than"
             f" {shared / query:.3f}",
             "share more of them, or ask for less",
         )
+        yield wanted * query - shared, told_so
 
 
 def _losses(m: Measurement) -> list[Loss]:

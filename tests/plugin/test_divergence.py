@@ -199,6 +199,19 @@ def test_other_questions_are_no_defect_of_the_prompts(pytester: pytest.Pytester,
     assert "KV330" in fail(pytester, run, [*other, *questions])
 
 
+def test_two_applications_in_turn_are_no_defect_of_the_prompts(pytester: pytest.Pytester, run: Run) -> None:
+    """Neighbours share nothing, and every request but two finds what the one before its neighbour had."""
+    systems = [f"{name}{RULES}" for name in ("Alpha, who helps.", "Bravo, who sells. It")]
+    bodies = [
+        chat(systems[number % 2], cache_salt=f"tenant {number % 2}", tools=[tool("ab"[number % 2])])
+        for number in range(8)
+    ]
+    output = fail(pytester, run, bodies)
+    failure = next(line for line in output.splitlines() if line.startswith("hit rate "))
+    assert failure.endswith("[KV320]")
+    assert "in 7 of 7" not in output
+
+
 def test_text_is_shown_where_it_was_asked_for(pytester: pytest.Pytester, run: Run) -> None:
     bodies = [chat(f"{SECRET} 2026-01-05 10:41:0{second}.{RULES}") for second in range(3)]
     shown = f'"…{SECRET} 2026-01-05 10:41:0" then "0" / "1"'

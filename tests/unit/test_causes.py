@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_kvcache.judge import judge
-from pytest_kvcache.model import Expectation, Loss, Measurement, Prediction, Waterfall
+from pytest_kvcache.model import Divergence, Expectation, Loss, Measurement, Prediction, Waterfall
 
 from .test_judge import codes, exchange, failed, measurement, prediction
 
@@ -49,6 +51,33 @@ def test_a_wish_that_no_cache_can_fulfil_is_called_one() -> None:
     assert judge(Expectation(min=0.6), [m]).sentence.endswith("[KV320]")
     assert "KV315" not in judge(Expectation(min=0.61), [replace(m, waterfall=None)]).sentence
     assert "KV315" not in judge(Expectation(min=0.61, requests="warm"), [m]).sentence
+
+
+def test_a_wish_a_little_out_of_reach_does_not_hide_what_went_wrong() -> None:
+    m = with_losses(EVICTED, hits=(204, 204))  # 1,208 of 2,000 tokens are shared
+    assert judge(Expectation(min=0.61), [m]).sentence.endswith("[KV324]")
+    assert judge(Expectation(min=1.0), [m]).sentence.endswith("[KV324]")  # 792 tokens out of reach, 800 evicted
+    less = Loss("eviction", 700)
+    assert judge(Expectation(min=1.0), [with_losses(less, hits=(254, 254))]).sentence.endswith("[KV315]")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "losses", "code"),
+    [
+        (1, (EVICTED,), "KV324"),  # 500 tokens in one of four pairs: about 250 of two requests
+        (4, (EVICTED,), "KV330"),
+        (1, (COLD,), "KV315"),
+        (2, (COLD,), "KV330"),
+        (1, (replace(EVICTED, cause="template"),), "KV330"),  # as which its cost may appear
+        (1, (), "KV330"),
+    ],
+)
+def test_a_harmless_divergence_does_not_hide_what_went_wrong(pairs: int, losses: tuple[Loss, ...], code: str) -> None:
+    parted = Divergence("timestamp", "system message", token=100, tokens=1000, recoverable=600, pairs=pairs, of_pairs=4)
+    m = replace(with_losses(*losses, hits=(100, 100)), divergence=parted)
+    assert judge(Expectation(min=0.6), [m]).sentence.endswith(f"[{code}]")
+    assert "KV330" in codes(m)
+    assert judge(Expectation(min=0.6), [replace(m, waterfall=None)]).sentence.endswith("[KV330]")
 
 
 def test_turns_that_are_left_out_are_told() -> None:

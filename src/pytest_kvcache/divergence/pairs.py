@@ -25,7 +25,7 @@ class Sent:
         body: as it was sent; empty where only the tokens are known, which are then compared within sessions.
         ids: the tokens that the server made of it; empty: not known.
         session: neighbours of one session are compared, those without one in their order.
-        hit: tokens that the server took from its cache; None: not known.
+        hit: tokens that the server took from its cache, or that another request before it had; None: not known.
         number: what it is called; None: its place in the list.
     """
 
@@ -84,7 +84,7 @@ def _gain(parted: Divergence) -> int:
 
 
 def _is_lost(parted: Divergence, hit: int | None, block: int) -> bool:
-    """Tell whether reuse was lost by it: there would be more, and the server did not find it all the same."""
+    """Tell whether reuse was lost by it: there would be more, and no other request had it."""
     if parted.cause == "image":
         return False  # the miss is right
     if parted.cause == "template_history":
@@ -92,5 +92,6 @@ def _is_lost(parted: Divergence, hit: int | None, block: int) -> bool:
     if parted.recoverable is None:
         return parted.cause != "text"  # two conversations may have nothing to do with each other
     found = hit is not None and hit // block >= parted.recoverable // block
-    least = max(_LEAST_OF_TEXT, (parted.tokens or 0) // 10) if parted.cause == "text" else _LEAST
+    by_chance = parted.cause in ("text", "system_prompt")
+    least = max(_LEAST_OF_TEXT, (parted.tokens or 0) // 10) if by_chance else _LEAST
     return _gain(parted) >= max(block, least) and not found
