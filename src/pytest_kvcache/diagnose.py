@@ -64,7 +64,7 @@ from collections.abc import Iterator, Sequence
 from .divergence import advice, sentence
 from .model import Cause, Exchange, Expectation, Finding, Loss, Measurement, Prediction
 from .model.loss import TITLES
-from .reconcile import cached_tokens, compare
+from .reconcile import cached_tokens, compare, prompt_tokens
 from .spread import spread_over_engines
 
 _LOSSES: dict[Cause, str] = {
@@ -83,11 +83,16 @@ _ORDINARY = frozenset({"cold", "rounding"})  # every workload has them: no findi
 
 def findings(measurement: Measurement) -> tuple[Finding, ...]:
     """Return every finding about one measurement: those made while measuring, and those the evidence gives."""
-    return (
+    before = (
         *measurement.findings,
         *_doubts_of_server(measurement),
         *compare(measurement),
         *_doubts_of_replies(measurement),
+    )
+    if measurement.facts.caching is False:
+        return before  # that is why nothing was reused
+    return (
+        *before,
         *_against_prediction(measurement),
         *(_loss(measurement, loss) for loss in _losses(measurement) if loss.cause not in _ORDINARY),
         *_divergence(measurement),
@@ -144,10 +149,9 @@ def _cost(m: Measurement) -> float:
 
 def _unreachable(measurements: Sequence[Measurement], wanted: float) -> Iterator[tuple[float, Finding]]:
     """Return by how many tokens the wish is out of reach, and that it is."""
-    told = [(m.waterfall, m.prediction) for m in measurements]
-    shared = sum(waterfall.ceiling for waterfall, _ in told if waterfall is not None)
-    query = sum(prediction.query_tokens for _, prediction in told if prediction is not None)
-    known = all(waterfall is not None and prediction is not None for waterfall, prediction in told)
+    shared = sum(m.waterfall.ceiling for m in measurements if m.waterfall is not None)
+    query = sum(prompt_tokens(e) for m in measurements for e in m.exchanges if e.ok)  # those that failed are in neither
+    known = all(m.waterfall is not None for m in measurements)
     if known and query and shared / query < wanted:
         told_so = Finding(
             "KV315",

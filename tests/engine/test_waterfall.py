@@ -195,3 +195,5 @@ def test_all_together(start_sim: Start) -> None:
     assert "engine 0 hit 48 of" in evidence(waterfall, "routing")
     # on engine 0 since it was found there: its own 3 blocks, one of another, and three requests of 10
     assert f"a cache of {34 * 16} tokens would have kept it, each of 2 engines has" in evidence(waterfall, "eviction")
+    (evicted,) = (loss for loss in waterfall.losses if loss.cause == "eviction")
+    assert evicted.advice.startswith(f"give each cache {34 * 16} tokens")

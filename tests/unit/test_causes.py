@@ -80,6 +80,19 @@ def test_a_harmless_divergence_does_not_hide_what_went_wrong(pairs: int, losses:
     assert judge(Expectation(min=0.6), [replace(m, waterfall=None)]).sentence.endswith("[KV330]")
 
 
+def test_a_wish_is_weighed_against_what_was_answered() -> None:
+    m = with_losses(COLD)
+    m = replace(m, exchanges=(*m.exchanges, failed()), prediction=prediction(704, 704, 0))
+    sentence = judge(Expectation(min=0.61, max_failed=1), [m]).sentence
+    assert "These prompts share 1,208 of 2,000 tokens with each other" in sentence
+
+
+def test_a_cache_that_is_off_is_why_nothing_was_reused() -> None:
+    m = with_losses(Loss("unexplained", 1408), hits=(0, 0))
+    assert {"KV305", "KV312", "KV326"} <= set(codes(m))
+    assert codes(replace(m, facts=replace(m.facts, caching=False))) == ["KV107"]
+
+
 def test_turns_that_are_left_out_are_told() -> None:
     turns = [replace(exchange(cached=hit), session=0, turn=number) for number, hit in enumerate((0, 704))]
     verdict = judge(Expectation(min=0.7, skip_turns=1), [measurement(*turns, prediction=prediction(0, 704))])

@@ -104,7 +104,7 @@ def _eviction(_: int, requests: int, e: Evidence) -> tuple[str, str]:
     counted += "; requests waited for room meanwhile" if e.waited else ""
     return (
         f"{_requests(requests)} found less than had been cached before: {size}{counted}",
-        f"give the cache {needed}, or send what shares a prefix closer together",
+        f"give {'each' if len(e.rows) > 1 else 'the'} cache {needed}, or send what shares a prefix closer together",
     )
 
 
