@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from pytest_kvcache.endpoint import Endpoint
 from pytest_kvcache.errors import ConfigurationError, EndpointError, MeasurementError, ProbeFailed, WorkloadError
 from pytest_kvcache.model import Grain
 from pytest_kvcache.probes import Terms, capacity, equivalence, granularity, isolation, lifetime
+from pytest_kvcache.probes.answered import Said
 
 from ..conftest import starting
 from .wire import Wire
@@ -93,6 +96,13 @@ def test_nothing_is_cached(start_sim: StartSim) -> None:
 def test_several_engines_are_told(start_sim: StartSim) -> None:
     found = ask(granularity, start_sim("--engines", "3"))
     assert (found.step, found.engines) == (None, 3)
+
+
+def test_the_head_of_all_chats_is_no_credit(start_sim: StartSim) -> None:
+    """Engines in turn that only their answers tell of: what the template puts in front is cached in each of them."""
+    found = ask(granularity, start_sim("--engines", "2"), engine="usage", tokenizer="builtin", up_to=1000)
+    assert (found.step, found.minimum, found.requests) == (None, None, 2)
+    assert "nothing but the 16 tokens that every prompt begins with was cached up to 1,000 tokens" in str(found)
 
 
 def test_a_short_context_bounds_what_is_tried(start_sim: StartSim) -> None:
@@ -208,7 +218,7 @@ def test_a_lifetime_is_bounded_from_both_sides(start_sim: StartSim) -> None:
     found = ask(lifetime, start_sim("--lifetime", "1.0"), first=0.05, at_most=6.4)
     assert found.there <= 1.0 <= found.gone
     assert found.absent is None
-    assert found.requests <= 14
+    assert found.requests <= 16
 
 
 def test_what_stays(plain: str) -> None:
@@ -223,6 +233,12 @@ def test_what_is_not_readable_at_once(start_sim: StartSim) -> None:
     assert found.absent is not None
     assert found.absent < found.there
     assert "not readable yet after 0." in str(found)
+
+
+def test_engines_in_turn_are_no_lifetime(start_sim: StartSim) -> None:
+    """Of three engines in turn the first and the third prompt are read elsewhere, and the second one where it is."""
+    with pytest.raises(MeasurementError, match="do several caches share the requests"):
+        ask(lifetime, start_sim("--engines", "3"), first=0.01, at_most=0.04)
 
 
 def test_a_lifetime_needs_a_cache(start_sim: StartSim) -> None:
@@ -304,7 +320,7 @@ def test_warm_answers_equal_cold_ones_unless_the_kv_is_wrong(
     assert found.check() is found
     assert Wire(url).put("/faults", {"wrong_kv": True})[0] == 200
     found = ask(equivalence, url, api=api, prompts=2)
-    assert found.wrong == (0, 1)
+    assert (found.wrong, found.requests) == ((0, 1), 6)  # each warm answer is asked for once more
     with pytest.raises(ProbeFailed, match="2 of 2 prompts: the warm answer leaves the cold one at token 0 of 16"):
         found.check()
 
@@ -316,6 +332,15 @@ def test_wrong_numbers_behind_the_right_tokens(start_sim: StartSim) -> None:
     with pytest.raises(ProbeFailed, match=r"logprobs are up to 0.2500 apart, more than 0.2"):
         found.check()
     assert ask(equivalence, url, prompts=1, tol=0.3).wrong == ()
+
+
+def test_a_server_that_never_repeats_itself_proves_nothing(plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    module = importlib.import_module("pytest_kvcache.probes.equivalence")
+    monkeypatch.setattr(module, "said", lambda _: Said(f"answer {next(numbers)}"))
+    with pytest.raises(MeasurementError, match="the same prompt otherwise each time it comes again, so its cache need"):
+        ask(equivalence, plain, prompts=2)
+    assert next(numbers) == 3
 
 
 def test_a_server_that_refuses_logprobs_is_compared_by_text(start_sim: StartSim) -> None:

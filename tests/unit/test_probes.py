@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_kvcache.errors import ConfigurationError, MeasurementError, ProbeFailed, WorkloadError
 from pytest_kvcache.model import Exchange, Grain, Request, ServerFacts
-from pytest_kvcache.probes import Capacity, Equivalence, Granularity, Isolation, Lifetime
+from pytest_kvcache.probes import Capacity, Equivalence, Granularity, Isolation, Lifetime, granularity
 from pytest_kvcache.probes.answered import Difference, Said, difference, said
 from pytest_kvcache.probes.capacity import _Rounds
 from pytest_kvcache.probes.capacity import search as search_capacity
@@ -135,10 +137,34 @@ def grained(**more: Any) -> Granularity:
             grained(step=None, minimum=None, engines=2),
             "nothing was cached up to 4,093 tokens; 2 engines share the requests (18 requests)",
         ),
+        (
+            grained(step=None, minimum=None, points=((4093, 16),)),
+            "nothing but the 16 tokens that every prompt begins with was cached up to 4,093 tokens (18 requests)",
+        ),
     ],
 )
 def test_a_granularity_in_words(found: Granularity, sentence: str) -> None:
     assert str(found) == f"granularity: {sentence}"
+
+
+def test_one_credit_that_others_contradict_is_no_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two caches behind one endpoint: the first pair met in one, the others did not."""
+    made = prober(500, Frame((), ()), most=MOST)
+    asked_for: list[Sequence[int]] = []
+
+    def cached(ids: Sequence[int]) -> int:
+        asked_for.append(ids)
+        return 192 if len(asked_for) == 2 else 0
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Prober]:
+        yield made
+
+    Answering(made, cached)
+    monkeypatch.setattr(import_module("pytest_kvcache.probes.granularity"), "opened", opened)
+    endpoint: Any = None
+    with pytest.raises(MeasurementError, match=r"192 shared tokens were credited 0: do several caches share"):
+        asyncio.run(granularity(endpoint, made.terms, up_to=200))
 
 
 def test_a_granularity_for_predictions() -> None:
@@ -300,17 +326,34 @@ def test_a_lifetime_is_told_by_what_is_certain() -> None:
 
     def cached(ids: Sequence[int]) -> int:
         seen.append(ids)
-        return 100 if len(seen) < 5 else 0  # three are written, the first one and no more than the next are there
+        return 0 if len(seen) == 5 else 100  # three are written, the first one is there, the next one is not
 
     asked_for = Answering(made, cached, took=5.0).prompts
     found = asyncio.run(_watch(made, [0.001, 0.002, 0.003], 100))
-    last, middle, first, *read = asked_for
+    last, middle, first, *read, new, again = asked_for
     assert read == [first, middle]
     assert last not in read
+    assert new == again  # that it was time is shown by one more, as old as the first one was
+    assert new not in (first, middle, last)
     assert 0 < found.there < 5
     assert found.gone is not None
     assert found.gone >= 5
-    assert found.requests == 5
+    assert found.requests == 7
+
+
+@pytest.mark.parametrize("there", [{4}, {5}], ids=["there and gone", "absent and there"])
+def test_what_another_prompt_of_that_age_contradicts_is_no_lifetime(there: set[int]) -> None:
+    made = prober(50, Frame((), ()))
+    seen: list[Sequence[int]] = []
+
+    def cached(ids: Sequence[int]) -> int:
+        seen.append(ids)
+        return 100 if len(seen) in there else 0
+
+    Answering(made, cached)
+    age = 0.001 if there == {4} else 0.002
+    with pytest.raises(MeasurementError, match=f"of two prompts that were {age} s old, one was found in the cache"):
+        asyncio.run(_watch(made, [0.001, 0.002, 0.003], 100))
 
 
 def test_lifetime_in_words() -> None:
@@ -355,6 +398,10 @@ def test_a_border_that_holds() -> None:
     assert str(found) == (
         "isolation: cache_salt separates: 1,008 tokens under its own, 0 across; refused by the server: a request"
         " without cache_salt (4 requests)"
+    )
+    assert str(Isolation("cache_salt", 1024, 1008, {"another": 0}, (), 4, engines=2)) == (
+        "isolation: cache_salt separates: 1,008 tokens under its own, 0 across; 2 engines share the requests"
+        " (4 requests)"
     )
 
 

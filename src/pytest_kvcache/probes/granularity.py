@@ -63,7 +63,9 @@ class Granularity:
         asked = plural(self.requests, "request")
         if self.minimum is None:
             several = f"; {self.engines} engines share the requests" if self.engines > 1 else ""
-            return f"granularity: nothing was cached up to {self.up_to:,} tokens{several} ({asked})"
+            head = max((credit for _, credit in self.points), default=0)
+            nothing = f"nothing but the {head:,} tokens that every prompt begins with" if head else "nothing"
+            return f"granularity: {nothing} was cached up to {self.up_to:,} tokens{several} ({asked})"
         if self.step is None:
             return f"granularity: credits {self.minimum:,} tokens, and nothing else up to {self.up_to:,} ({asked})"
         other = "" if self.agrees is not False else f", while the server tells blocks of {self.told:,}"
@@ -87,10 +89,13 @@ async def granularity(endpoint: Endpoint, terms: Terms, *, up_to: int = UP_TO) -
         if reach < 2:
             raise WorkloadError(f"granularity: up_to={up_to} leaves {reach} tokens to share; expected at least 2")
         pairs = _Pairs(prober)
-        step, minimum = await search(pairs.ask, reach, prober.frame.open)
+        step = minimum = None
+        if await pairs.ask(reach) > len(prober.frame.lead) + prober.frame.open:  # more than every prompt shares
+            step, minimum = await search(pairs.ask, reach, prober.frame.open)
         full_hit = None
+        if minimum is not None:
+            pairs.check(Grain(step or minimum, minimum))  # one credit alone: all that share as much must have it
         if step is not None and minimum is not None:
-            pairs.check(Grain(step, minimum))
             full_hit = await _full_hit(prober, step, minimum)
         return Granularity(
             step,

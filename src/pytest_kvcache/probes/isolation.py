@@ -40,6 +40,7 @@ class Isolation:
         leaked: tokens reused, by the way across: to ``another`` value, ``to none``, or ``from none``.
         refused: ways that the server refused to go.
         requests: that were sent.
+        engines: that stand behind the endpoint, as far as its counters tell: a router may separate what no border does.
     """
 
     by: str
@@ -48,6 +49,7 @@ class Isolation:
     leaked: Mapping[str, int]
     refused: tuple[str, ...]
     requests: int
+    engines: int = 1
 
     @property
     def leaked_tokens(self) -> int:
@@ -64,7 +66,8 @@ class Isolation:
             told = _LEAKED[first].format(f"{leak:,} of {self.tokens:,} tokens", name)
             return f"isolation: {told}{more} [{LEAK}] {asked}"
         refused = f"; refused by the server: {', '.join(self.refused)}" if self.refused else ""
-        return f"isolation: {name} separates: {self.own:,} tokens under its own, 0 across{refused} {asked}"
+        several = f"; {self.engines} engines share the requests" if self.engines > 1 else ""
+        return f"isolation: {name} separates: {self.own:,} tokens under its own, 0 across{refused}{several} {asked}"
 
     def check(self) -> Isolation:
         """Return itself when the border holds.
@@ -165,7 +168,7 @@ class _Ways:
         if self.by != _MODEL:  # a request without a model asks for the endpoint's own
             await self._without(numbers, self.plain.fresh(length), leaked, refused)
         asked = sum({id(p): p.requests for p in (self.plain, self.first, self.second)}.values())
-        return Isolation(self.by, length, own, leaked, tuple(refused), asked)
+        return Isolation(self.by, length, own, leaked, tuple(refused), asked, self.plain.engines)
 
     async def _without(self, numbers: list[int], other: list[int], leaked: dict[str, int], refused: list[str]) -> None:
         """Ask for what is cached under a value without one, and the other way round."""

@@ -1,6 +1,8 @@
 """How long does a cached prompt stay?
 
-Prompts are written together and each is read once, at its own time, because a reading would keep it alive.
+Prompts are written together and each is read once, at its own time, because a reading would keep it alive. Where one
+was not found, time need not be the reason: requests may reach another cache each time. So a last prompt is written and
+read at an age at which one was there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from ..errors import ConfigurationError, MeasurementError
 from .prober import Prober, Terms, opened, plural
 from .sizes import prompt_length
 
-MOST = 64
+_MOMENTS = 32
+MOST = 2 * _MOMENTS + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ async def lifetime(
         tokens: length of the prompts; None: enough for the cache to credit them.
 
     Raises:
-        MeasurementError: nothing was ever read from the cache.
+        MeasurementError: nothing was ever read from the cache, or what was found does not depend on time alone.
         KVCacheError: the endpoint cannot be measured.
     """
     moments = _moments(first, at_most)
@@ -74,7 +77,7 @@ def _moments(first: float, at_most: float) -> list[float]:
             f"lifetime: first={first}, at_most={at_most}; expected seconds above 0, the first no later than the last"
         )
     moments = [first]
-    while 2 * moments[-1] < at_most and len(moments) < MOST // 2 - 1:
+    while 2 * moments[-1] < at_most and len(moments) < _MOMENTS - 1:
         moments.append(2 * moments[-1])
     return [*moments, at_most] if at_most > moments[-1] else moments
 
@@ -85,21 +88,45 @@ async def _watch(prober: Prober, moments: Sequence[float], length: int) -> Lifet
     for prompt in reversed(prompts):  # what is read first is written last, so that it has not aged before
         exchange = await prober.write(prompt)
         written.insert(0, (exchange.sent or exchange.queued, exchange.end))
-    there: float | None = None
-    absent: float | None = None
+    early: float | None = None  # the first moment at which a prompt was there
+    there = gone = absent = None
     for prompt, moment, (begun, ended) in zip(prompts, moments, written, strict=True):
-        await asyncio.sleep(max(0.0, ended + moment - time.monotonic()))
-        asked = time.monotonic()
-        if await prober.read_own(prompt):
-            there = asked - ended
+        asked, found = await _read_at(prober, prompt, ended + moment)
+        if found:
+            early, there = early or moment, asked - ended
         elif there is None:
             absent = asked - ended
         else:
-            return Lifetime(there, time.monotonic() - begun, absent, prober.requests)
-    if there is None:
+            gone = time.monotonic() - begun
+            break
+    if early is None or there is None:
         raise MeasurementError(
             f"lifetime: of {len(prompts)} prompts of {length:,} tokens, read {moments[0]:g} to {moments[-1]:g} s after"
             " they were sent, none was found in the cache: look earlier (first=) or later (at_most=), or with longer"
             " prompts (tokens=)"
         )
-    return Lifetime(there, None, absent, prober.requests)
+    if gone is not None or absent is not None:
+        await _check(prober, length, early)
+    return Lifetime(there, gone, absent, prober.requests)
+
+
+async def _read_at(prober: Prober, prompt: Sequence[int], moment: float) -> tuple[float, int]:
+    """Return when a prompt was asked for, not before ``moment``, and how much of it was found."""
+    await asyncio.sleep(max(0.0, moment - time.monotonic()))
+    return time.monotonic(), await prober.read_own(prompt)
+
+
+async def _check(prober: Prober, length: int, age: float) -> None:
+    """Make sure that a prompt is there at an age at which another one was.
+
+    Raises:
+        MeasurementError: it is not.
+    """
+    prompt = prober.fresh(length)
+    written = await prober.write(prompt)
+    _, found = await _read_at(prober, prompt, written.end + age)
+    if not found:
+        raise MeasurementError(
+            f"lifetime: of two prompts that were {age:g} s old, one was found in the cache and one was not, so it is"
+            " not time that decides: do several caches share the requests, or does another client use the server?"
+        )
