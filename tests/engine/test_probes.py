@@ -157,6 +157,13 @@ def test_a_server_that_refuses(plain: str) -> None:
         ask(granularity, plain, body={"max_tokens": 0})
 
 
+@pytest.mark.parametrize("field", ["prompt", "messages", "stream", "n", "echo"])
+def test_what_a_probe_sends_itself_is_not_replaced(field: str) -> None:
+    nowhere = "http://127.0.0.1:1"
+    with pytest.raises(ConfigurationError, match=f"granularity: a request's {field} cannot be set"):
+        ask(granularity, nowhere, body={field: 2})
+
+
 def test_a_cache_smaller_than_what_is_tried(start_sim: StartSim) -> None:
     options = ("--capacity-blocks", "37")
     found = ask(granularity, start_sim(*options))
@@ -281,6 +288,17 @@ def test_a_border_that_insists_on_a_value(start_sim: StartSim) -> None:
     assert "; refused by the server: a request without cache_salt (4 requests)" in str(found)
 
 
+def test_a_prompt_is_no_border(plain: str) -> None:
+    with pytest.raises(ConfigurationError, match="isolation: a request's prompt cannot be set"):
+        ask(isolation, plain, by="prompt", a="one", b="two")
+
+
+def test_a_header_is_one_line(plain: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected values of one printable line") as refused:
+        ask(isolation, plain, by="header:X-Tenant", a="secret\r\nX-Other: 1")
+    assert "secret" not in str(refused.value)
+
+
 def test_isolation_between_models(plain: str) -> None:
     with pytest.raises(ConfigurationError, match="give b=, another model"):
         ask(isolation, plain, by="model")
@@ -355,6 +373,8 @@ def test_a_server_that_refuses_logprobs_is_compared_by_text(start_sim: StartSim)
 def test_equivalence_needs_a_warm_answer(start_sim: StartSim) -> None:
     with pytest.raises(MeasurementError, match=r"of 1,024 tokens 0 were cached at first and 0 when they came again"):
         ask(equivalence, start_sim("--no-prefix-caching"))
+    with pytest.raises(WorkloadError, match="output=131,072 leaves no room for a prompt; the server takes 131,072"):
+        ask(equivalence, start_sim(), output=131_072)
     with pytest.raises(EndpointError, match="equivalence: request 1 failed: HTTP 503"):
         ask(equivalence, start_sim("--fault", "status=503"))
     for wrong in ({"prompts": 0}, {"output": 0}, {"tol": -1.0}, {"tol": float("nan")}):

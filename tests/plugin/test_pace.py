@@ -101,6 +101,7 @@ def test_progress_of_a_rate_run(pytester: pytest.Pytester, run: Run, sim: str, m
         ("ramp=float('inf')", "kv.run(ramp=inf): expected seconds, 0 or more"),
         ("settle=-1", "kv.run(settle=-1): expected seconds, 0 or more"),
         ("retries=-1", "kv.run(retries=-1): expected 0 or more"),
+        ("reset='always'", "kv.run(reset='always'): expected 'never', 'auto' or 'require'"),
         ("sessions=3", "kv.run(sessions=...): only a conversation has sessions; see kv_workload.conversation"),
     ],
 )

@@ -105,6 +105,7 @@ def test_the_origin_of_a_wrong_value_is_named(
     [
         ("target=70", "target=70 is no rate; expected a ratio between 0 and 1, such as 0.7"),
         ("min='high'", "min='high' is no rate*"),
+        ("target=0.5, tol=None", "tol=None is no rate*"),
         ("min=0.8, max=0.7", "min=0.8 is above max=0.7"),
         ("goal=0.7", "got an unexpected keyword argument 'goal'*"),
         ("tier='gpu'", "tier='gpu' is none of total, local, external"),

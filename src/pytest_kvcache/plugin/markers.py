@@ -39,8 +39,10 @@ def hit_rate(
     """
     from ..model import Expectation, Scope, Source, Tier, Weight
 
-    for name, value in {"target": target, "min": min, "max": max, "tol": tol}.items():
-        _check_ratio(name, value)
+    for name, value in {"target": target, "min": min, "max": max}.items():
+        if value is not None:
+            _check_ratio(name, value)
+    _check_ratio("tol", tol)
     if min is not None and max is not None and min > max:
         raise ConfigurationError(f"min={min} is above max={max}")
     words = (
@@ -117,8 +119,6 @@ def _shown(signature: Callable[..., object]) -> str:
 
 
 def _check_ratio(name: str, value: object) -> None:
-    if value is None:
-        return
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))

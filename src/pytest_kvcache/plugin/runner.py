@@ -109,6 +109,7 @@ class Runner:
 
         self._state.refuse_in_block("kv.run")
         _check_pace(concurrency, rate, arrival, ramp, retries, settle)
+        _check_reset(reset)
         nonce = self._state.next_nonce()
         limit = concurrency if concurrency is not None or rate is not None else self._settings.concurrency
         plan = experiment.Plan(
@@ -176,6 +177,11 @@ def _check_pace(
             raise ConfigurationError(f"kv.run({name}={seconds}): expected seconds, 0 or more")
     if retries < 0:
         raise ConfigurationError(f"kv.run(retries={retries}): expected 0 or more")
+
+
+def _check_reset(reset: str | None) -> None:
+    if reset not in (None, "never", "auto", "require"):
+        raise ConfigurationError(f"kv.run(reset={reset!r}): expected 'never', 'auto' or 'require'")
 
 
 def _of_sessions(workload: Workload, sessions: int) -> Workload:

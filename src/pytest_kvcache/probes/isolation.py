@@ -14,7 +14,7 @@ from typing import Any
 
 from ..endpoint import Endpoint
 from ..errors import ConfigurationError, EndpointError, MeasurementError, ProbeFailed
-from .prober import Prober, Terms, opened, plural
+from .prober import Prober, Terms, opened, plural, refuse_own
 from .sizes import prompt_length
 
 LEAK = "KV205"
@@ -108,6 +108,7 @@ async def isolation(
     async with AsyncExitStack() as stack:
         plain = await stack.enter_async_context(opened(endpoint, terms, "isolation", MOST))
         first, second = _values(by, a, b, plain)
+        refuse_own([by], "isolation")
         length = prompt_length(plain, tokens)
         if by.startswith(_HEADER):
             sides = [
@@ -140,6 +141,10 @@ def _made_up(prober: Prober, side: str) -> str:
 
 
 def _with_header(endpoint: Endpoint, by: str, value: Any) -> Endpoint:
+    if not str(value).isprintable():
+        raise ConfigurationError(
+            f"isolation(by={by!r}): expected values of one printable line (they are not shown here)"
+        )
     return replace(endpoint, headers=(*endpoint.headers, (by.removeprefix(_HEADER), str(value))))
 
 

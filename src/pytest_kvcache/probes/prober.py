@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from ..calls import Calls
 from ..client import Client
 from ..endpoint import Endpoint
 from ..engines.counters import tokens_by_engine
-from ..errors import EndpointError, MeasurementError, WorkloadError
+from ..errors import ConfigurationError, EndpointError, MeasurementError, WorkloadError
 from ..model import Exchange, Grain, Prompt, Request, ServerFacts
 from ..reconcile import sent
 from ..replies.usage import Absent, Convention
@@ -26,6 +26,8 @@ from ..workloads.frame import Frame
 from ..workloads.vocabulary import Vocabulary
 
 Api = Literal["completions", "chat"]
+
+_OWN = frozenset({"prompt", "messages", "stream", "n", "echo"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +253,11 @@ async def opened(
         like: another prober of the same server, whose pieces and frame are used.
 
     Raises:
+        ConfigurationError: the fields of the terms would replace what the probe sends.
         EndpointError, ProtocolError: the endpoint cannot be measured.
         WorkloadError: no prompts of exactly known tokens can be made for it.
     """
+    refuse_own(terms.body, what)
     async with Client(endpoint) as client:
         target = await inspect(client)
         target = replace(target, facts=target.facts.probed(terms.grain))
@@ -262,6 +266,17 @@ async def opened(
         api = terms.api or ("completions" if target.profile.prompt_ids else "chat")
         vocabulary, frame = (like.vocabulary, like.frame) if like else await _pieces(site, api, what)
         yield Prober(what, most, terms, site, api, vocabulary, frame, site.ask)
+
+
+def refuse_own(fields: Iterable[str], what: str) -> None:
+    """Refuse fields of a request that a probe needs for itself.
+
+    Raises:
+        ConfigurationError: there is one; with it the probe would answer another question.
+    """
+    taken = sorted(_OWN.intersection(fields))
+    if taken:
+        raise ConfigurationError(f"{what}: a request's {', '.join(taken)} cannot be set, the probe itself does")
 
 
 async def _pieces(site: Site, api: Api, what: str) -> tuple[Vocabulary, Frame]:

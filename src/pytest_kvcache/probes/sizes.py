@@ -17,6 +17,8 @@ def prompt_length(prober: Prober, asked: int | None, output: int = 1) -> int:
     grain = prober.grain
     enough = _UNKNOWN if grain is None else max(_KNOWN, grain.minimum + 2 * grain.block)
     limit = prober.facts.max_model_len
+    if limit is not None and output >= limit:
+        raise WorkloadError(f"{prober.what}: output={output:,} leaves no room for a prompt; the server takes {limit:,}")
     if asked is None:
         return enough if limit is None else min(enough, limit - output)
     if asked < 1 or (limit is not None and asked + output > limit):
