@@ -38,6 +38,7 @@ PURE = {
             "prefix",
             "sse",
             "turns",
+            "unquoted",
         )
     ),
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),

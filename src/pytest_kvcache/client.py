@@ -27,6 +27,7 @@ from .errors import EndpointError, NoModelList, ProtocolError, Redirected
 from .model import Exchange, Failure, Phase
 from .replies import Answer, UsageReading, error_message
 from .sse import EventStream
+from .unquoted import unquoted
 
 _READ = 1 << 16
 _REDIRECTS = 5
@@ -168,7 +169,7 @@ class Client:
             partial=call.partial,
             finish_reason=answer.finish_reason,
             status=status,
-            failure=self._clean(answer.failure),
+            failure=self._clean(answer.failure, call.body),
             text="".join(answer.text),
             reasoning="".join(answer.reasoning),
             tool_calls=answer.tool_calls,
@@ -317,9 +318,9 @@ class Client:
             )
         return entries
 
-    def explain(self, page: Page) -> str:
-        """Return what a refused page says, one short line without secrets."""
-        return self._explain(page.text)
+    def explain(self, page: Page, body: Mapping[str, Any] | None = None) -> str:
+        """Return what a refused page says, one short line without secrets and without the texts of the body sent."""
+        return unquoted(self._explain(page.text), body or {})
 
     async def _fetch(self, method: str, url: str, body: Mapping[str, Any] | None, timeout: float | None) -> Page:
         shown = without_userinfo(url)
@@ -360,8 +361,8 @@ class Client:
             return self._shorten("an HTML page" + (f" titled {title[1].strip()!r}" if title else ""))
         return self._shorten(text) or "(empty body)"
 
-    def _clean(self, failure: Failure | None) -> Failure | None:
-        return failure and replace(failure, message=self._shorten(failure.message))
+    def _clean(self, failure: Failure | None, body: Mapping[str, Any]) -> Failure | None:
+        return failure and replace(failure, message=unquoted(self._shorten(failure.message), body))
 
     def _shorten(self, text: str, limit: int = 300) -> str:
         printable = text.encode("utf-8", "replace").decode()  # JSON can hold halves of surrogate pairs

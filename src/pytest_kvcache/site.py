@@ -122,7 +122,7 @@ class Site:
             return None
         if page.status != 200:
             raise EndpointError(
-                f"{self.client.endpoint.url}{route} answered {page.status}: {self.client.explain(page)}"
+                f"{self.client.endpoint.url}{route} answered {page.status}: {self.client.explain(page, body)}"
             )
         reply = parse_json(page)
         return reply if isinstance(reply, dict) else {}

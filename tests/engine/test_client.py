@@ -203,6 +203,23 @@ async def test_secrets_that_a_server_echoes_are_taken_out() -> None:
     assert exchange.failure.message == "HTTP 401: bad key Bearer *** ***"
 
 
+async def test_a_prompt_that_a_server_quotes_stays_out_of_the_failure() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:  # as FastAPI tells of a body that it cannot validate
+        detail = [{"type": "missing", "loc": ["body", "x"], "msg": "Field required", "input": await request.json()}]
+        return web.json_response({"error": {"message": str(detail)}}, status=400)
+
+    messages = [
+        {"role": "user", "content": "the record of a patient\nand more of it"},
+        {"role": "user", "content": "no"},
+    ]
+    exchange = await one(handler, Call("chat", {"model": "m", "messages": messages}))
+    assert exchange.failure is not None
+    assert exchange.failure.message == (
+        "HTTP 400: [{'type': 'missing', 'loc': ['body', 'x'], 'msg': 'Field required', 'input': {'model': 'm',"
+        " 'messages': [{'role': 'user', 'content': [prompt]}, {'role': 'user', 'content': [prompt]}]}}]"
+    )
+
+
 async def test_credentials_go_to_our_own_host_only() -> None:
     endpoint = Endpoint("http://me:pw@a:1", headers=(("X-T", "t"),))
     assert endpoint.headers_for("http://a:9/metrics") == {"Authorization": "Basic bWU6cHc=", "X-T": "t"}
