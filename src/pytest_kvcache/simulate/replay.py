@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ class UnlimitedCache:
         shared, length = tree.insert(lookup.ids), len(lookup.ids)
         tokens = self.grain.credit(shared, length)
         if len(lookup.output) > 1:  # the KV of the last generated token is never computed
-            tree.insert([*lookup.ids, *lookup.output[:-1]])
+            tree.insert(array("I", lookup.ids) + array("I", lookup.output[:-1]))
         framed = self.grain.credit(shared + lookup.open, length) - tokens
         return Hit(tokens, max(framed, self._room(lookup, tokens)))
 
