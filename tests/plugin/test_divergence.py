@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_kvcache.simulate.body import render_chat
+from pytest_kvcache.simulate.process import SimProcess
 from pytest_kvcache.workloads import builtin
 
 from .conftest import Run
@@ -210,6 +211,15 @@ def test_two_applications_in_turn_are_no_defect_of_the_prompts(pytester: pytest.
     failure = next(line for line in output.splitlines() if line.startswith("hit rate "))
     assert failure.endswith("[KV320]")
     assert "in 7 of 7" not in output
+
+
+def test_a_cache_too_small_for_two_tenants_is_the_cause(pytester: pytest.Pytester, run: Run) -> None:
+    bodies = [chat(RULES, cache_salt=f"tenant {number % 2}") for number in range(8)]
+    with SimProcess("--capacity-blocks=30") as sim:
+        output = fail(pytester, run, bodies, f"--kv-endpoint={sim.url}")
+    failure = next(line for line in output.splitlines() if line.startswith("hit rate "))
+    assert failure.endswith("[KV324]")
+    assert "different salt, as in 7 of 7" not in output  # each finds what its own tenant had, but for the room
 
 
 def test_text_is_shown_where_it_was_asked_for(pytester: pytest.Pytester, run: Run) -> None:

@@ -80,6 +80,15 @@ def test_a_harmless_divergence_does_not_hide_what_went_wrong(pairs: int, losses:
     assert judge(Expectation(min=0.6), [replace(m, waterfall=None)]).sentence.endswith("[KV330]")
 
 
+def test_what_a_template_alters_costs_what_turns_lost() -> None:
+    """Only the beginning of an answer is lost where requests part, and behind it all of the answer."""
+    parted = Divergence("template_history", "message 1 (assistant)", token=100, tokens=1000, recoverable=100, pairs=4)
+    m = with_losses(COLD, replace(EVICTED, cause="template"), hits=(100, 100))
+    assert judge(Expectation(min=0.6), [replace(m, divergence=parted)]).sentence.endswith("[KV330]")
+    m = with_losses(EVICTED, replace(COLD, cause="template"), hits=(100, 100))
+    assert judge(Expectation(min=0.6), [replace(m, divergence=parted)]).sentence.endswith("[KV324]")
+
+
 def test_a_wish_is_weighed_against_what_was_answered() -> None:
     m = with_losses(COLD)
     m = replace(m, exchanges=(*m.exchanges, failed()), prediction=prediction(704, 704, 0))

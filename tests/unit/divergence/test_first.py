@@ -63,6 +63,19 @@ def test_words_of_a_date_that_are_the_same_are_no_end_of_it() -> None:
     assert parted.recoverable == ALL + len(right) - len(RULES) - len("Tuesday, January 6, 2026")
 
 
+def test_a_few_words_behind_a_date_do_not_reach_over_the_next_difference() -> None:
+    date = "Monday, January 5, 2026 at 10:41:0"
+    parted = found(chat(f"{date}7 UTC. Hello! Ann {RULES}"), chat(f"{date}9 UTC. Hello! Bob {RULES}"))
+    assert parted.recoverable == parted.token  # no more than the date is long
+
+
+def test_json_in_another_layout_up_to_the_next_difference() -> None:
+    one, other = json.dumps({"b": RULES, "c": "x"}, separators=(",", ":")), json.dumps({"b": RULES, "c": "y"})
+    a, b = (chat("S", said("user", "q"), said("tool", text), *TURNS) for text in (one, other))
+    parted = found(a, b)
+    assert (parted.token or 0) + len(RULES) < (parted.recoverable or 0) < (parted.token or 0) + len(RULES) + 20
+
+
 def test_several_words_that_differ_in_a_system_prompt_move_together() -> None:
     left, right = f"Ann <ann@example.com>. {RULES}", f"Bob <bob@example.org>. {RULES}"
     parted = found(chat(left), chat(right))

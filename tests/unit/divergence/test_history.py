@@ -113,6 +113,9 @@ def test_other_conversations_that_begin_with_another_number(one: str, other: str
     parted = first(chat("S", *a), chat("S", *b))
     assert parted is not None
     assert parted.expected
+    other_words = first(chat("S", *a), chat("S", said("user", "Why?"), *b[1:]))
+    assert other_words is not None
+    assert not other_words.expected  # where a question is not the last, only its numbers are known to be its own
     parted = first(chat("S", *a), chat("S", b[0], *a[1:]))
     assert parted is not None
     assert not parted.expected  # the same conversation, with another clock in its past

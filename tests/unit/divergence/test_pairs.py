@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kvcache.divergence import Sent, advice, between, sentence
+from pytest_kvcache.divergence import Sent, advice, between, first, sentence
 
 from .prompts import RULES, Body, chat, ids, rendered, said
 
@@ -40,6 +40,15 @@ def test_every_pair_parts_at_its_date() -> None:
         " 9 pairs"
     )
     assert advice(found) == (f"move the date to the end of the prompt: {total - 8} of {total} tokens would be reusable")
+
+
+def test_what_two_system_prompts_share_by_chance_is_no_loss() -> None:
+    markup = "<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    bodies = [chat(RULES), chat(RULES[::-1])]
+    found = first(*bodies, ids=ids(*bodies))
+    assert found is not None
+    assert (found.recoverable or 0) - (found.token or 0) in range(len(markup) - 2, len(markup) + 2)
+    assert between(sent(*bodies), block=16) is None
 
 
 def test_the_pair_that_lost_the_most() -> None:
