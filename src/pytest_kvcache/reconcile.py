@@ -157,7 +157,7 @@ def too_few(seen: int, low: int) -> Finding | None:
     return Finding(
         "KV104",
         f"the server looked up {seen:,} tokens where {low:,} were sent: {low - seen:,} fewer",
-        "scrape every engine behind the endpoint (--kv-metrics, repeatable)",
+        "scrape every engine behind the endpoint (--kv-metrics, repeatable); or an engine restarted meanwhile",
     )
 
 
