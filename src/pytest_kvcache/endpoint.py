@@ -14,6 +14,7 @@ from .errors import ConfigurationError
 
 _SERVER = "prometheus+"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
 
 
 Role = Literal["engine", "prefill", "decode"]
@@ -148,6 +149,11 @@ def parse_base_url(url: str, origin: str) -> str:
         last = len(segments) - 1 - segments[::-1].index("v1")
         path = "/".join(segments[:last])
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def is_header(name: str, value: str) -> bool:
+    """Tell whether a header can be sent: a token as its name, and a value without control characters."""
+    return _TOKEN.fullmatch(name) is not None and value.replace("\t", " ").isprintable()
 
 
 def parse_metrics_source(value: str, origin: str) -> MetricsSource:

@@ -294,9 +294,10 @@ def test_a_prompt_is_no_border(plain: str) -> None:
 
 
 def test_a_header_is_one_line(plain: str) -> None:
-    with pytest.raises(ConfigurationError, match="expected values of one printable line") as refused:
-        ask(isolation, plain, by="header:X-Tenant", a="secret\r\nX-Other: 1")
-    assert "secret" not in str(refused.value)
+    for by, a in (("header:X-Tenant", "secret\r\nX-Other: 1"), ("header:X Tenant", "secret")):
+        with pytest.raises(ConfigurationError, match="expected a header's name, and values of one") as refused:
+            ask(isolation, plain, by=by, a=a)
+        assert "secret" not in str(refused.value)
 
 
 def test_isolation_between_models(plain: str) -> None:

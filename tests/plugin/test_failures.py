@@ -63,7 +63,7 @@ def test_401(
         monkeypatch.setenv("OPENAI_API_KEY", key)
     line = f"inconclusive: {url}/v1/models answered 401: Unauthorized; {what} (set the variable that --kv-api-key-env*"
     check(pytester, run, line, f"--kv-endpoint={url}")
-    monkeypatch.setenv("OPENAI_API_KEY", "right-key")
+    monkeypatch.setenv("OPENAI_API_KEY", "right-key\n")  # as of a file
     run(f"--kv-endpoint={url}").assert_outcomes(passed=1)
 
 

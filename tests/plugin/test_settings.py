@@ -74,6 +74,8 @@ def test_fixtures_are_listed_with_their_help(run: Run) -> None:
         (["--kv-seed=-1"], "--kv-seed: '-1' is no seed; expected a whole number such as 7"),
         (["--kv-reset=maybe"], "--kv-reset: 'maybe' is none of never, auto, require"),
         (["--kv-header=nocolon"], "--kv-header: expected 'Name: value' on one line (the value is not shown here)"),
+        (["--kv-header=X Y: z"], "--kv-header: expected 'Name: value' on one line (the value is not shown here)"),
+        (["--kv-header=X: a\x01b"], "--kv-header: expected 'Name: value' on one line (the value is not shown here)"),
         (["--kv-api-key-env=NOT_SET"], "--kv-api-key-env: the variable 'NOT_SET' is not set; export the API key in it"),
         (["--kv-report=."], "--kv-report: '.' is a folder; expected a file such as kv.json"),
         (["--kv-model="], "--kv-model is empty; give a value or leave it out"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from ..endpoint import Endpoint, MetricsSource, parse_base_url, parse_metrics_source
+from ..endpoint import Endpoint, MetricsSource, is_header, parse_base_url, parse_metrics_source
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _seed(value: str, origin: str) -> int:
 
 def _header(value: str, origin: str) -> tuple[str, str]:
     name, separator, text = value.partition(":")
-    if not separator or not name.strip() or any(c in value for c in "\r\n"):
+    if not separator or not is_header(name.strip(), text.strip()):
         raise ConfigurationError(f"{origin}: expected 'Name: value' on one line (the value is not shown here)")
     return name.strip(), text.strip()
 
@@ -288,7 +288,8 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
     """
     values = {option.name: _resolve(option, config, environ) for option in OPTIONS}
     key_variable, key_origin = values["api_key_env"]
-    api_key = environ.get(key_variable or _DEFAULT_KEY_VARIABLE) or None
+    # a key that was read from a file often ends with its line, which no header may hold
+    api_key = environ.get(key_variable or _DEFAULT_KEY_VARIABLE, "").strip() or None
     if key_variable and api_key is None:
         raise ConfigurationError(f"{key_origin}: the variable {key_variable!r} is not set; export the API key in it")
     if key_variable and "@" in (values["endpoint"][0] or ""):

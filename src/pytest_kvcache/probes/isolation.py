@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..endpoint import Endpoint
+from ..endpoint import Endpoint, is_header
 from ..errors import ConfigurationError, EndpointError, MeasurementError, ProbeFailed
 from .prober import Prober, Terms, opened, plural, refuse_own
 from .sizes import prompt_length
@@ -141,11 +141,12 @@ def _made_up(prober: Prober, side: str) -> str:
 
 
 def _with_header(endpoint: Endpoint, by: str, value: Any) -> Endpoint:
-    if not str(value).isprintable():
+    name, text = by.removeprefix(_HEADER), str(value)
+    if not is_header(name, text):
         raise ConfigurationError(
-            f"isolation(by={by!r}): expected values of one printable line (they are not shown here)"
+            f"isolation(by={by!r}): expected a header's name, and values of one printable line (not shown here)"
         )
-    return replace(endpoint, headers=(*endpoint.headers, (by.removeprefix(_HEADER), str(value))))
+    return replace(endpoint, headers=(*endpoint.headers, (name, text)))
 
 
 @dataclass(frozen=True, slots=True)
