@@ -1,8 +1,8 @@
 """How long does a cached prompt stay?
 
 Prompts are written together and each is read once, at its own time, because a reading would keep it alive. Where one
-was not found, time need not be the reason: requests may reach another cache each time. So a last prompt is written and
-read at an age at which one was there.
+was not found, time need not be the reason: requests may reach another cache each time, or the prompts behind it have
+pushed it out. So it is done once more with as many prompts, at an age at which one was there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .prober import Prober, Terms, opened, plural
 from .sizes import prompt_length
 
 _MOMENTS = 32
-MOST = 2 * _MOMENTS + 2
+MOST = 3 * _MOMENTS + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +90,24 @@ async def _watch(prober: Prober, moments: Sequence[float], length: int) -> Lifet
         written.insert(0, (exchange.sent or exchange.queued, exchange.end))
     early: float | None = None  # the first moment at which a prompt was there
     there = gone = absent = None
-    for prompt, moment, (begun, ended) in zip(prompts, moments, written, strict=True):
+    behind = 0  # prompts that were written after the one that is gone
+    for number, (prompt, moment, (begun, ended)) in enumerate(zip(prompts, moments, written, strict=True)):
         asked, found = await _read_at(prober, prompt, ended + moment)
         if found:
             early, there = early or moment, asked - ended
         elif there is None:
             absent = asked - ended
         else:
-            gone = time.monotonic() - begun
+            gone, behind = time.monotonic() - begun, number
             break
     if early is None or there is None:
         raise MeasurementError(
             f"lifetime: of {len(prompts)} prompts of {length:,} tokens, read {moments[0]:g} to {moments[-1]:g} s after"
             " they were sent, none was found in the cache: look earlier (first=) or later (at_most=), or with longer"
-            " prompts (tokens=)"
+            " prompts (tokens=); or do several caches share the requests?"
         )
     if gone is not None or absent is not None:
-        await _check(prober, length, early)
+        await _check(prober, length, behind, early)
     return Lifetime(there, gone, absent, prober.requests)
 
 
@@ -116,17 +117,20 @@ async def _read_at(prober: Prober, prompt: Sequence[int], moment: float) -> tupl
     return time.monotonic(), await prober.read_own(prompt)
 
 
-async def _check(prober: Prober, length: int, age: float) -> None:
-    """Make sure that a prompt is there at an age at which another one was.
+async def _check(prober: Prober, length: int, behind: int, age: float) -> None:
+    """Make sure that a prompt with so many others behind it is there at an age at which another one was.
 
     Raises:
-        MeasurementError: it is not.
+        MeasurementError: it is not, or the last one is not.
     """
-    prompt = prober.fresh(length)
-    written = await prober.write(prompt)
-    _, found = await _read_at(prober, prompt, written.end + age)
-    if not found:
-        raise MeasurementError(
-            f"lifetime: of two prompts that were {age:g} s old, one was found in the cache and one was not, so it is"
-            " not time that decides: do several caches share the requests, or does another client use the server?"
-        )
+    prompts = [prober.fresh(length) for _ in range(behind + 1)]
+    for prompt in prompts:
+        written = await prober.write(prompt)
+    for prompt in [prompts[-1], prompts[0]][: behind + 1]:
+        _, found = await _read_at(prober, prompt, written.end + age)
+        if not found:
+            raise MeasurementError(
+                f"lifetime: of two prompts that were {age:g} s old, one was found in the cache and one was not, so it"
+                " is not time that decides: do several caches share the requests, does another client use the server,"
+                f" or does the cache hold less than {length * (behind + 1):,} tokens?"
+            )
