@@ -132,3 +132,14 @@ def test_retried_requests_are_told() -> None:
     again = replace(exchange(), earlier=(failed(), failed()))
     (told,) = [f for f in judge(Expectation(target=0.7), [measurement(exchange(), again)]).findings if "314" in f.code]
     assert told.sentence.startswith("1 of 2 requests were tried again, first because of HTTP 429: slow down")
+
+
+def test_one_token_by_chance_is_no_warm_start_where_credit_is_given_by_the_token() -> None:
+    def warmed(cached: int, block: int) -> bool:
+        prefill = (replace(exchange(cached=cached), phase="prefill"),)
+        facts = replace(measurement(exchange()).facts, block_size=block)
+        return "KV301" in codes(measurement(exchange(), prefill=prefill, facts=facts))
+
+    assert not warmed(1, block=1)
+    assert warmed(2, block=1)
+    assert warmed(16, block=16)
