@@ -210,7 +210,9 @@ class Probes:
         api: Api | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Lifetime:
-        """Find how long a prompt that nobody reads stays cached; takes up to ``at_most`` seconds.
+        """Find how long a prompt that nobody reads stays cached; takes about ``at_most`` seconds.
+
+        Where one was not found, it is made sure that time is the reason and not the number of prompts or of caches.
 
         Args:
             at_most: seconds to look.
@@ -258,7 +260,7 @@ class Probes:
         """Fail the test (KV206) when a warm greedy answer or its log probabilities differ from the cold one's.
 
         Args:
-            prompts: how many, each asked twice.
+            prompts: how many, each asked twice, and once more where the answers differ.
             output: tokens to generate.
             tokens: length of the prompts; None: enough for the cache to credit them.
             tol: largest difference of two log probabilities that rounding explains; None: 0.2.

@@ -52,7 +52,7 @@ def _seconds(value: float) -> str:
 async def lifetime(
     endpoint: Endpoint, terms: Terms, *, at_most: float = 8.0, first: float = 1.0, tokens: int | None = None
 ) -> Lifetime:
-    """Find how long a prompt that nobody reads stays in the cache; takes up to ``at_most`` seconds.
+    """Find how long a prompt that nobody reads stays in the cache; takes about ``at_most`` seconds.
 
     Args:
         endpoint: where.
