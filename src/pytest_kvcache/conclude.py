@@ -40,10 +40,8 @@ def _prediction(measured: Measurement, composed: Composed, space: SpaceOf) -> Pr
         return _by_usage(measured, composed, facts)
     order: Sequence[int] = ()
     if composed.load() is None or any(exchange.session is not None for exchange in measured.exchanges):
-        told, order = (
-            list(lookups),
-            by_time(measured.exchanges),
-        )  # sessions overlap: they are replayed as they were sent
+        # Sessions overlap: they are replayed as they were sent.
+        told, order = list(lookups), by_time(measured.exchanges)
         lookups = [told[at] for at in order if at < len(told)]
     found = predict(
         lookups,

@@ -28,7 +28,6 @@ KV124   this version's counters are known not to mean what they say
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
-KV204   a conversation does not keep its cache
 KV205   what should separate caches does not
 KV206   a warm answer differs from the cold one
 KV301   the cache was warm before the run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from .model import Composed, Exchange, Lookup, Request
 
@@ -18,7 +19,7 @@ def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
 
 
 def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:
-    """Return the look-ups of the measured requests in the order of the exchanges; None when any has unknown tokens.
+    """Return the look-ups of the measured requests in the order of the exchanges; None when their tokens are not known.
 
     Args:
         composed: what was sent.
@@ -28,9 +29,10 @@ def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: Space
     requests = composed.load()
     if requests is None:
         return _told(exchanges)
-    if any(not request.prompt.ids for request in composed.load() or ()):
+    first = list(islice(requests, 1))
+    if first and not first[0].prompt.ids:
         return None
-    return _answered(requests, exchanges, space)
+    return _answered(chain(first, requests), exchanges, space)
 
 
 def _answered(requests: Iterable[Request], exchanges: Sequence[Exchange], space: SpaceOf) -> Iterator[Lookup]:

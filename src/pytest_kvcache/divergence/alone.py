@@ -41,7 +41,7 @@ def volatile(body: Mapping[str, Any]) -> Iterator[tuple[Divergence, tuple[int, i
                 shared=text[max(0, span.start - _CONTEXT) : span.start],
                 left=text[span.start : span.end],
             )
-            yield _told(found, request), (span.start, span.end)
+            yield found.told(advice_for(found, before_tools=request.tools is not None)), (span.start, span.end)
 
 
 _Text = tuple[str, "int | None", "int | None", str, "int | None"]
@@ -61,17 +61,3 @@ def _of(message: Message, least: int | None) -> Iterator[_Text]:
     for part in message.parts:
         if part.kind == "text":
             yield message.where, message.index, part.number, part.text, least
-
-
-def _told(found: Found, request: Rendered) -> Divergence:
-    return Divergence(
-        cause=found.cause,
-        where=found.where,
-        detail=found.detail,
-        message=found.message,
-        part=found.part,
-        character=found.character,
-        shared=found.shared,
-        left=found.left,
-        advice=advice_for(found, before_tools=request.tools is not None),
-    )

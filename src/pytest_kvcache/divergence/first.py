@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..model import Divergence
@@ -118,22 +119,14 @@ def _told(
             token = 0
         elif token == min(map(len, ids)):
             token = None  # images: the same tokens stand for both
-    return Divergence(
-        cause=found.cause,
-        where=found.where,
-        detail=found.detail,
-        message=found.message,
-        part=found.part,
-        character=found.character,
+    return replace(
+        found.told("" if found.expected else advice_for(found, before_tools=right.tools is not None)),
         moved=found.moved,
         token=token,
         block=token // block if block and token is not None else None,
         tokens=None if ids is None else len(ids[1]),
         recoverable=recoverable,
-        shared=found.shared,
-        left=found.left,
         right=found.right,
-        advice="" if found.expected else advice_for(found, before_tools=right.tools is not None),
         expected=found.expected,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.divergence import Class
+from ..model.divergence import Class, Divergence
 from ..prefix import common
 from .texts import Difference, compare
 from .tokens import runs
@@ -50,6 +50,20 @@ class Found:
     expected: bool = False
     alone: bool = False
     by_template: bool = False
+
+    def told(self, advice: str) -> Divergence:
+        """Return it for the reader: what it is, where, and the text up to it."""
+        return Divergence(
+            cause=self.cause,
+            where=self.where,
+            detail=self.detail,
+            message=self.message,
+            part=self.part,
+            character=self.character,
+            shared=self.shared,
+            left=self.left,
+            advice=advice,
+        )
 
 
 def in_text(

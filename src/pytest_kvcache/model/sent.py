@@ -112,7 +112,10 @@ class Composed(Protocol):
         """Return the requests that warm the cache, in order."""
 
     def load(self) -> Iterator[Request] | None:
-        """Return the measured requests, in order; None when they depend on the answers."""
+        """Return the measured requests, in order; None when they depend on the answers.
+
+        The token ids of all of them are known, or of none.
+        """
 
     def sessions(self) -> Iterator[Session]:
         """Return the measured traffic: requests of one session follow one another, sessions may overlap."""
