@@ -42,7 +42,11 @@ PURE = {
         )
     ),
     *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
-    *(name_of(path) for path in FILES if path.parent.name in ("model", "divergence", "waterfall")),
+    *(
+        name_of(path)
+        for path in FILES
+        if path.parent.name in ("model", "divergence", "waterfall", "capacity", "policies")
+    ),
     "endpoint.py",
     "probes/answered.py",
 }

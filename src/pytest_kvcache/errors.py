@@ -5,6 +5,7 @@
     KVCacheError
     ├── ConfigurationError   a wrong option, marker argument or profile; raised before anything is sent
     ├── WorkloadError        a workload that cannot be built as asked (lengths, rates, tokenizer)
+    ├── TraceError           a trace that cannot be read, or does not tell what is asked of it (names the line)
     ├── EndpointError        the server cannot be reached, refuses, or is not what was named
     │   ├── NoModelList      it has no list of models
     │   └── Redirected       the answer is elsewhere, and the request is not sent there
@@ -43,6 +44,12 @@ class WorkloadError(KVCacheError):
     """A workload cannot be built exactly as asked."""
 
     code = "KV119"
+
+
+class TraceError(KVCacheError):
+    """A trace cannot be read as it was declared, or does not tell what is asked of it."""
+
+    code = "KV125"
 
 
 class EndpointError(KVCacheError):

@@ -15,6 +15,7 @@ from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
 from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
+from .trace import Note, Row
 
 __all__ = [
     "Cause",
@@ -28,12 +29,14 @@ __all__ = [
     "Lookup",
     "Loss",
     "Measurement",
+    "Note",
     "Phase",
     "Prediction",
     "Pressure",
     "Prompt",
     "Request",
     "ResetMode",
+    "Row",
     "Scope",
     "ServerFacts",
     "Session",

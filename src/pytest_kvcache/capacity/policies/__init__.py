@@ -1,0 +1,1 @@
+"""Who is evicted? One file for each answer."""
