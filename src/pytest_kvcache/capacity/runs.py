@@ -1,0 +1,83 @@
+"""Which blocks always move together? Requests as paths through a prefix tree whose nodes are runs of such blocks.
+
+What a request uses is a path from the root, all of it at once. So blocks part only where requests part or end: a node
+holds a run of them, is split there, and is joined with its only child again once a request has used both. The number of
+nodes grows with requests and branches, whatever the size of a block.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable
+
+from ..prefix import common
+
+
+class Run:
+    """Blocks that are only used together, one behind the other.
+
+    Attributes:
+        ids: of the blocks.
+        children: runs that go on behind it, by the id of their first block.
+        last: number of the request that used it last; -1: none has yet.
+    """
+
+    __slots__ = ("children", "ids", "last")
+
+    def __init__(self, ids: array[int], last: int, children: dict[int, Run]) -> None:
+        self.ids = ids
+        self.last = last
+        self.children = children
+
+
+class RunTree:
+    """Every block of a trace by what is before it: equal ids behind different blocks are different blocks.
+
+    Attributes:
+        blocks: distinct ones.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = 0
+        self._roots: dict[Hashable, Run] = {}
+
+    def path(self, ids: array[int], scope: Hashable = None) -> list[Run]:
+        """Return the runs that a request is made of, from the root; what is new is added, with ``last`` -1."""
+        node = self._roots.get(scope)
+        if node is None:
+            node = self._roots[scope] = Run(array("q"), -1, {})
+        path: list[Run] = []
+        at, length = 0, len(ids)
+        while at < length:
+            child = node.children.get(ids[at])
+            if child is None:
+                child = node.children[ids[at]] = Run(ids[at:], -1, {})
+                self.blocks += length - at
+                path.append(child)
+                break
+            run = child.ids
+            size = len(run)
+            part = ids[at : at + size]
+            if part != run:
+                size = common(run, part)
+                _split(child, size)
+            path.append(child)
+            node = child
+            at += size
+        return path
+
+
+def join(path: list[Run]) -> None:
+    """Join runs of a path that nothing parts any more, after a request has used all of it."""
+    for at in range(len(path) - 2, -1, -1):
+        run = path[at]
+        if len(run.children) == 1:
+            below = path[at + 1]
+            run.ids = run.ids + below.ids  # not in place: the array may be a row's own
+            run.children = below.children
+
+
+def _split(run: Run, at: int) -> None:
+    lower = Run(run.ids[at:], run.last, run.children)
+    run.ids = run.ids[:at]
+    run.children = {lower.ids[0]: lower}

@@ -1,0 +1,177 @@
+"""The hit tokens of an LRU cache at every budget at once, in one pass over a trace.
+
+LRU caches are nested: one of ``C`` blocks holds the ``C`` blocks used last, so a block hits wherever its *stack
+distance*, the number of distinct blocks used since and itself, is at most ``C`` (Mattson et al., Evaluation techniques
+for storage hierarchies, 1970). A request uses its blocks together, the head youngest, and so a victim is always a leaf.
+
+Of what one request used last, others have taken over a beginning: whoever uses a block uses all before it. What is left
+is the end of its path, in one piece. So the stack is, youngest request first, one such piece each; a Fenwick tree over
+requests holds their sizes, a path crosses as many pieces as there were last users, and the blocks of one stand at
+distances that follow each other by one. The cost of a request grows with these pieces, and not with its blocks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..model.trace import Row
+from .fenwick import Fenwick
+from .rules import Portion, Rules, portion
+from .runs import Run, RunTree, join
+from .steps import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class StackPass:
+    """What one pass has found. Of warm rows only what they leave in the cache counts.
+
+    Attributes:
+        tokens: hit tokens by budget.
+        stored: blocks that were put into the cache by budget, in all rows: those that did not hit and found a slot.
+        requests / input_tokens / uncovered_tokens: of the counted rows.
+        blocks: distinct ones.
+    """
+
+    tokens: Steps
+    stored: Steps
+    requests: int
+    input_tokens: int
+    uncovered_tokens: int
+    blocks: int
+
+    def evictions(self, blocks: int) -> int:
+        """Return the blocks that had to go at a budget: what was stored and is not there at the end."""
+        return max(0, self.stored(blocks) - blocks)
+
+
+class Piece(NamedTuple):
+    """Blocks of a path that one request used last.
+
+    Attributes:
+        last: number of that request.
+        start / end: places on the path.
+    """
+
+    last: int
+    start: int
+    end: int
+
+
+class LruStack:
+    """The blocks of a trace, most recently used first."""
+
+    def __init__(self) -> None:
+        self.tree = RunTree()
+        self._left = Fenwick()  # of each request: blocks that nobody has used since
+
+    def use(self, row: Row, used: Portion) -> list[tuple[int, int, int]]:
+        """Move what a request uses to the top of the stack.
+
+        Returns:
+            Where it was: pieces of the path as (start, end, distance of the first block; the next are one further
+            each). What is missing had not been used before.
+        """
+        path = self.tree.path(used.ids, row.scope)
+        number, left = len(self._left), self._left
+        found = []
+        for piece in _pieces(path, number):
+            left.add(piece.last, piece.start - piece.end)
+            # before it in the stack: what younger requests left, and what this one took from them
+            found.append((piece.start, piece.end, left.behind(piece.last) + piece.start + 1))
+        left.append(len(used.ids))
+        if len(path) > 1:
+            join(path)
+        return found
+
+
+def _pieces(path: list[Run], number: int) -> list[Piece]:
+    """Cut a path where its last users change, and make ``number`` the last user of all of it."""
+    pieces: list[Piece] = []
+    last, start, at = -1, 0, 0
+    for run in path:
+        if run.last != last:
+            if last >= 0:
+                pieces.append(Piece(last, start, at))
+            last, start = run.last, at
+        at += len(run.ids)
+        run.last = number
+    if last >= 0:
+        pieces.append(Piece(last, start, at))
+    return pieces
+
+
+def stack_pass(rows: Iterable[Row], block_size: int, rules: Rules, *, warm_rows: int = 0) -> StackPass:
+    """Return the exact LRU hit tokens of a trace for every budget.
+
+    Args:
+        rows: in the order in which they are looked up.
+        block_size: tokens of a block.
+        rules: what is cached and what can hit; those of a stack: leaves first, whole slots, prefixes.
+        warm_rows: so many first rows only fill the cache.
+    """
+    stack, tally = LruStack(), _Tally(block_size)
+    number = -1
+    for number, row in enumerate(rows):
+        used = portion(row, block_size, rules)
+        tally.add(row, used, stack.use(row, used), counted=number >= warm_rows)
+    return tally.result(stack.tree.blocks, max(0, number + 1 - warm_rows))
+
+
+class _Tally:
+    """Adds up distances: hit blocks, and how far their tokens are from ``block_size`` each."""
+
+    def __init__(self, block_size: int) -> None:
+        self._size = block_size
+        self._hits: dict[int, int] = defaultdict(int)  # of counted rows: change in hit blocks at a distance
+        self._warm: dict[int, int] = defaultdict(int)  # of the others
+        self._less: dict[int, int] = defaultdict(int)  # change in tokens, beside those of whole blocks
+        self._depths: dict[int, int] = defaultdict(int)  # requests by their blocks
+        self._input = 0
+        self._covered = 0
+
+    def add(self, row: Row, used: Portion, found: list[tuple[int, int, int]], *, counted: bool) -> None:
+        self._depths[len(used.ids)] += 1
+        hits = self._hits if counted else self._warm
+        for start, end, distance in found:
+            hits[distance] += 1
+            hits[distance + end - start] -= 1
+        if not counted:
+            return
+        length = row.input_length
+        self._input += length
+        self._covered += min(length, len(row.ids) * self._size if row.weights is None else sum(row.weights))
+        if used.rest and found and found[-1][1] > used.full:
+            self._correct(used, found)
+
+    def _correct(self, used: Portion, found: list[tuple[int, int, int]]) -> None:
+        for start, end, distance in found:
+            for at in range(max(start, used.full), end):
+                less = used.rest[at - used.full] - self._size
+                self._less[distance + at - start] += less
+                self._less[distance + at - start + 1] -= less
+
+    def result(self, blocks: int, requests: int) -> StackPass:
+        tokens = {distance: change * self._size for distance, change in self._hits.items()}
+        for distance, change in self._less.items():
+            tokens[distance] = tokens.get(distance, 0) + change
+        return StackPass(
+            tokens=Steps.of(tokens),
+            stored=Steps.of(self._stored()),
+            requests=requests,
+            input_tokens=self._input,
+            uncovered_tokens=self._input - self._covered,
+            blocks=blocks,
+        )
+
+    def _stored(self) -> dict[int, int]:
+        """Return the changes of blocks stored: every block at a place up to the budget, without those that hit."""
+        changes = dict.fromkeys([1], sum(self._depths.values()))
+        for depth, requests in self._depths.items():
+            changes[depth + 1] = changes.get(depth + 1, 0) - requests
+        for hits in (self._hits, self._warm):
+            for distance, change in hits.items():
+                changes[distance] = changes.get(distance, 0) - change
+        return changes
