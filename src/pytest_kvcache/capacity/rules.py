@@ -80,7 +80,7 @@ def portion(row: Row, block_size: int, rules: Rules) -> Portion:
             return Portion(ids, len(ids), ())
         return Portion(ids, full - 1, (0,))  # cached, but a prompt that ends with it computes it again
     if rules.partial and tail:
-        return Portion(ids if len(ids) == full + 1 else ids[: full + 1], full, (tail,))
+        return Portion(ids if len(ids) == full + 1 else ids[: full + 1], full, (tail if rules.last_token else 0,))
     if rules.last_token or tail:
         return Portion(ids[:full], full, ())
     return Portion(ids[:full], full - 1, (0,))
