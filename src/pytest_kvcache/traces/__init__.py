@@ -1,0 +1,1 @@
+"""Requests of the past: which forms are read, and what tests hold of them."""
