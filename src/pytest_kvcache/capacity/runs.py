@@ -17,7 +17,7 @@ class Run:
     """Blocks that are only used together, one behind the other.
 
     Attributes:
-        ids: of the blocks.
+        ids: of the blocks, an array of its own.
         children: runs that go on behind it, by the id of their first block.
         last: number of the request that used it last; -1: none has yet.
     """
@@ -73,7 +73,7 @@ def join(path: list[Run]) -> None:
         run = path[at]
         if len(run.children) == 1:
             below = path[at + 1]
-            run.ids = run.ids + below.ids  # not in place: the array may be a row's own
+            run.ids.extend(below.ids)
             run.children = below.children
 
 
