@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from ...model.trace import Row
 from ..check import RowError, Skipped
@@ -35,6 +35,11 @@ class Options:
         name: of the trace, for errors.
         salt: of the digests that are made of text.
         notes: what to tell of this reading: ``options.notes.add(reason, line, sentence)``.
+        subagent_time: what the clock of a sub-agent counts from: its own start (``relative``), or that of its session
+            (``absolute``); None: as the file shows.
+        usage_prompt: whether recorded prompt tokens are all of the prompt (``total``) or leave the cached ones out
+            (``uncached``); None: all.
+        usage_absent: what it means that no cached tokens were recorded, ``zero`` or ``unknown``; None: unknown.
     """
 
     block_size: int | None = None
@@ -45,6 +50,9 @@ class Options:
     name: str = "trace"
     salt: str | None = None
     notes: Notes = field(default_factory=Notes, compare=False)
+    subagent_time: Literal["relative", "absolute"] | None = None
+    usage_prompt: Literal["total", "uncached"] | None = None
+    usage_absent: Literal["zero", "unknown"] | None = None
 
     def per_second(self, unit: str) -> int:
         """Return how many units of the file's clock are a second: as the user said, else those of ``unit``.
