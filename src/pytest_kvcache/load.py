@@ -36,6 +36,12 @@ async def drive(
     ``pace.concurrency`` places included, is part of the latency. Later requests of a session wait for the previous
     answer and their ``pause``, as all do in a closed loop; they are scheduled by no clock.
 
+    A request with a time of its own (:attr:`~pytest_kvcache.model.Request.due`) is due so many seconds after driving
+    began, whatever the pace says of its session. A later one of a session is scheduled for then, or for the previous
+    answer and its ``pause`` where these come later: whoever the trace recorded would have waited for that answer too,
+    so the wait is no part of the latency. Sessions that begin on the clock must come in the order in which they are
+    due: none is begun before the one ahead of it.
+
     However it ends, no task is left and every session is closed.
 
     Args:
@@ -84,17 +90,20 @@ class _Play:
     progress: Progress | None
     now: Callable[[], float]
     places: asyncio.Semaphore | None
+    origin: float = 0.0
     going: set[Session] = field(default_factory=set)
 
     async def begin(self, sessions: Iterable[Session], pace: Pace) -> None:
         """Start every session in its time."""
-        start = self.now()
+        self.origin = self.now()
         due: Iterator[float | None] = repeat(None)
         if pace.rate is not None:
-            due = (start + seconds for seconds in pace.due())
+            due = (self.origin + seconds for seconds in pace.due())
         for number, (session, moment) in enumerate(zip(sessions, due)):  # noqa: B905 - due times have no end
             self.going.add(session)
             request = next(session, None)
+            if request is not None and request.due is not None:
+                moment = self.origin + request.due
             if self.places is not None:
                 await self.places.acquire()
             if moment is not None:
@@ -102,27 +111,33 @@ class _Play:
             self.crew.start(self._session(number, session, request, moment))
             await asyncio.sleep(0)  # it is sent before the next one is made
 
-    async def _session(self, number: int, session: Session, request: Request | None, due: float | None) -> None:
-        turn = 0
+    async def _session(self, number: int, session: Session, request: Request | None, moment: float | None) -> None:
+        turn, due = 0, None
+        if moment is not None and request is not None:
+            due = moment + request.pause
         while request is not None:
             self.into[number, turn] = exchange = await self._exchange(request, due)
             if self.progress is not None:
                 self.progress(len(self.into))
-            turn, due = turn + 1, None
+            turn += 1
             try:
                 request = session.send(exchange)
             except StopIteration:
-                request = None
+                break
+            due = self._later(request, exchange.end)
         self.going.discard(session)
         if self.places is not None:
             self.places.release()
+
+    def _later(self, request: Request, answered: float) -> float | None:
+        """Return when a later request of a session is due; None: once its pause is over, by no clock."""
+        return None if request.due is None else max(self.origin + request.due, answered + request.pause)
 
     async def _exchange(self, request: Request, due: float | None) -> Exchange:
         if due is None:
             if request.pause:
                 await asyncio.sleep(request.pause)
             return await self.send(request)
-        due += request.pause
         await self._until(due)
         return replace(await self.send(request), scheduled=due)
 

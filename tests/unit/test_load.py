@@ -6,10 +6,14 @@ Time is virtual, so every moment is exact. A "server" is a coroutine that sleeps
 from __future__ import annotations
 
 import asyncio
+import heapq
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_kvcache.latency import e2e, ttft
 from pytest_kvcache.load import Place, drive, in_order
@@ -276,6 +280,130 @@ def test_sessions_are_made_one_ahead() -> None:
 
     play(work)
     assert made == [0.0, 0.0, 1.0, 2.0]
+
+
+# --- a clock of their own --------------------------------------------------------------------------------------------
+
+
+def on_clock(number: int, *due: float, pause: float = 0.0) -> Session:
+    for turn, moment in enumerate(due):
+        yield Request(Prompt(()), 100 * number + turn, "load", pause=pause if turn else 0.0, due=moment)
+
+
+def offsets(traffic: Traffic) -> dict[Place, float | None]:
+    return {place: None if e.scheduled is None else e.scheduled - traffic.start for place, e in traffic.done.items()}
+
+
+def test_requests_on_the_clock_are_sent_when_they_are_due_whoever_is_going() -> None:
+    traffic = Traffic(50.0).play((on_clock(n, at) for n, at in enumerate([0.0, 0.0, 1.5, 1.5, 9.0])), Pace(None))
+    assert traffic.log == [(0.0, 0), (0.0, 100), (1.5, 200), (1.5, 300), (9.0, 400)]
+    assert [e.scheduled for e in traffic.exchanges] == [e.sent for e in traffic.exchanges]
+    assert e2e(traffic.exchanges).samples == (50.0,) * 5
+    assert traffic.most == 5
+
+
+def test_the_clock_begins_with_the_load_not_with_its_first_request() -> None:
+    assert Traffic().play(iter([on_clock(0, 7.0), on_clock(1, 8.25)]), Pace(None)).sent_at == [7.0, 8.25]
+
+
+def test_a_later_turn_waits_for_its_time_and_for_the_answer_before() -> None:
+    # answers take 3 s: turn 1 could go at 3 and is due at 10, turn 2 is due at 12 and can go at 13 at the earliest
+    traffic = Traffic(3.0).play(iter([on_clock(0, 0.0, 10.0, 12.0, 20.0)]), Pace(None))
+    assert traffic.sent_at == [0.0, 10.0, 13.0, 20.0]
+    assert offsets(traffic) == {(0, 0): 0.0, (0, 1): 10.0, (0, 2): 13.0, (0, 3): 20.0}
+    assert e2e(traffic.exchanges).samples == (3.0,) * 4  # the wait for an answer is the user's own
+
+
+def test_a_pause_counts_from_the_answer_and_the_clock_from_the_beginning() -> None:
+    traffic = Traffic(3.0).play(iter([on_clock(0, 0.0, 4.0, 20.0, pause=2.0)]), Pace(None))
+    assert offsets(traffic) == {(0, 0): 0.0, (0, 1): 5.0, (0, 2): 20.0}
+    assert traffic.sent_at == [0.0, 5.0, 20.0]
+
+
+def test_turns_without_a_time_follow_the_answer_though_the_first_had_one() -> None:
+    def session() -> Session:
+        yield replace(request(0), due=4.0)
+        yield request(1, 0.5)
+
+    traffic = Traffic(1.0).play(iter([session()]), Pace(None))
+    assert traffic.log == [(4.0, 0), (5.5, 1)]
+    assert offsets(traffic) == {(0, 0): 4.0, (0, 1): None}
+
+
+def test_a_limit_makes_the_clock_late_and_the_wait_is_in_the_latency() -> None:
+    traffic = Traffic(3.0).play((on_clock(n, float(n)) for n in range(3)), Pace(1))
+    assert traffic.sent_at == [0.0, 3.0, 6.0]
+    assert offsets(traffic) == {(0, 0): 0.0, (1, 0): 1.0, (2, 0): 2.0}
+    assert [e.ttft for e in traffic.exchanges] == [3.0, 5.0, 7.0]
+
+
+def test_the_clock_goes_before_the_rate() -> None:
+    sessions = iter([on_clock(0, 5.0), alone(iter([request(7)])).__next__(), on_clock(1, 6.0)])
+    traffic = Traffic(1.0).play(sessions, Pace(None, 0.5, "constant"))  # sessions are due at 0, 2 and 4 s
+    assert traffic.log == [(5.0, 0), (5.0, 7), (6.0, 100)]
+    assert offsets(traffic) == {(0, 0): 5.0, (1, 0): 2.0, (2, 0): 6.0}
+
+
+def test_a_session_that_stands_behind_a_later_one_is_late_and_told() -> None:
+    traffic = Traffic(1.0).play(iter([on_clock(0, 5.0), on_clock(1, 2.0)]), Pace(None))
+    assert traffic.sent_at == [5.0, 5.0]
+    assert [e.ttft for e in traffic.exchanges] == [1.0, 4.0]
+
+
+def test_who_made_a_request_too_late_is_late() -> None:
+    traffic, late = Traffic(1.0), 0.0
+
+    def slow() -> Session:
+        nonlocal late
+        yield replace(request(0), due=0.0)
+        late += 2.5  # making the next one blocks the loop for so long
+        yield replace(request(1), due=2.0)
+
+    play(lambda now: traffic.drive(iter([slow()]), Pace(None), lambda: now() + late))
+    assert traffic.sent_at == [0.0, 3.5]
+    assert offsets(traffic) == {(0, 0): 0.0, (0, 1): 2.0}
+
+
+MOMENTS = st.integers(0, 40).map(float)
+SESSIONS = st.lists(
+    st.lists(st.tuples(st.one_of(st.none(), MOMENTS), st.integers(0, 5), st.integers(0, 8)), min_size=1, max_size=5),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(SESSIONS, st.sampled_from([None, 1, 2, 3]))
+def test_the_clock_is_kept(plan: list[list[tuple[float | None, int, int]]], limit: int | None) -> None:
+    """Sessions of (due, pause, seconds that the answer takes), against the moments worked out one by one."""
+    plan = sorted(([(turns[0][0] or 0.0, *turns[0][1:]), *turns[1:]] for turns in plan), key=lambda turns: turns[0][0])
+
+    def session(turns: list[tuple[float | None, int, int]]) -> Session:
+        for due, pause, seconds in turns:
+            yield Request(Prompt(()), seconds, "load", pause=float(pause), due=due)
+
+    class Taking(Traffic):
+        async def serve(self, request: Request) -> None:
+            await asyncio.sleep(request.max_tokens)
+
+    expected: dict[Place, tuple[float, float | None]] = {}
+    places = [0.0] * (limit or len(plan))
+    begun = 0.0
+    for number, turns in enumerate(plan):
+        due, pause, seconds = turns[0]
+        assert due is not None
+        begun = max(begun, due, heapq.heappop(places))
+        expected[number, 0] = max(due + pause, begun), due + pause
+        free = expected[number, 0][0] + seconds
+        for turn, (later, pause, seconds) in enumerate(turns[1:], 1):
+            moment = max(later or 0.0, free + pause)
+            expected[number, turn] = moment, None if later is None else moment
+            free = moment + seconds
+        heapq.heappush(places, free)
+
+    traffic = Taking().play((session(turns) for turns in plan), Pace(limit))
+    found = {place: ((e.sent or 0.0) - traffic.start, offsets(traffic)[place]) for place, e in traffic.done.items()}
+    assert found == expected
 
 
 # --- retries ---------------------------------------------------------------------------------------------------------

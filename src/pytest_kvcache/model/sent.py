@@ -43,6 +43,8 @@ class Request:
         whole: the body is all that is sent; ``prompt`` only says what the server will count.
         session / turn: place in a conversation, from 0; None outside of one.
         pause: seconds to wait between the session's previous answer and this request.
+        due: seconds from the beginning of the load at which it is due, as a trace's clock says; None: when its turn
+            comes.
     """
 
     prompt: Prompt
@@ -55,6 +57,7 @@ class Request:
     session: int | None = None
     turn: int | None = None
     pause: float = 0.0
+    due: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
