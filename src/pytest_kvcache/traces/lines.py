@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 
+from ..errors import TraceError
+from .check import RowError
 from .notes import Notes
 
 MAX_LINE = 128 * 2**20
@@ -14,14 +19,30 @@ _CHUNK = 2**18
 _HEAD = 2**20
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+_FOREIGN = (
+    (b"PAR1", "a Parquet file"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd"),
+    (b"\xfd7zXZ", "packed with xz"),
+    (b"BZh", "packed with bzip2"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+class _Damaged(Exception):
+    """What is wrong with packed data."""
 
 
 class Lines:
     """The lines of a file, as often as they are asked for.
 
-    Iterating gives ``(number, text)``, numbers from 1, without line ends, without blank lines.
+    Iterating gives ``(number, text)``, numbers from 1, without line ends and without blank lines. What is wrong with
+    one line (too long, no UTF-8) raises RowError, what is wrong with the file TraceError. Not ``strict``: such lines
+    are left out, cut gzip data end with their last whole line, and both are noted.
 
     Attributes:
+        path: the file.
         name: for errors.
     """
 
@@ -41,8 +62,8 @@ class Lines:
         self._notes = Notes() if notes is None else notes
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        for start, texts in self._blocks():
-            for number, text in enumerate(texts, start):
+        for start, block in self._blocks():
+            for number, text in enumerate(self._texts(start, block), start):
                 if text and not text.isspace():
                     yield number, text
 
@@ -52,7 +73,141 @@ class Lines:
         Raises:
             TraceError: it is longer than the longest line may be, damaged, or cannot be read.
         """
-        raise NotImplementedError
+        found: list[bytes] = []
+        size = 0
+        for chunk in self._undamaged():
+            found.append(chunk)
+            size += len(chunk)
+            if size > self._max_line:
+                raise TraceError(
+                    f"{self.name}: the document is longer than {self._max_line:,} bytes; a larger one needs max_line="
+                )
+        data = b"".join(found).removeprefix(_BOM)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            column = error.start - data.rfind(b"\n", 0, error.start)
+            raise TraceError(f"{self.name}, line {line:,}: byte {column:,} of it is no UTF-8") from None
 
-    def _blocks(self) -> Iterator[tuple[int, list[str]]]:
-        raise NotImplementedError
+    def head(self) -> str:
+        """Return the first line that is neither blank nor a ``#`` comment; of a document over several lines its head.
+
+        At most 1 MiB is looked at.
+
+        Raises:
+            TraceError: there is none, it is no text, or the file cannot be read.
+        """
+        data = b""
+        for chunk in self._undamaged():
+            data += chunk
+            if len(data) >= _HEAD:
+                break
+        self._refuse_binary(data)
+        text = data.removeprefix(_BOM).decode(errors="replace")
+        while text:
+            line, _, rest = text.partition("\n")
+            if line.strip() and not line.lstrip().startswith("#"):
+                closed = line[0] not in "{[" or line.rstrip()[-1] in "}]"
+                return line.rstrip("\r") if closed else text
+            text = rest
+        raise TraceError(f"{self.name}: {'it holds only blank lines and comments' if data else 'it is empty'}")
+
+    def _refuse_binary(self, data: bytes) -> None:
+        seen = next((what for magic, what in _FOREIGN if data.startswith(magic)), None)
+        if seen is None and b"\0" in data:
+            seen = f"binary (byte {data.index(0) + 1:,} is 0)"
+        if seen is not None:
+            raise TraceError(f"{self.name}: it is {seen}; expected UTF-8 text, JSON or CSV, plain or gzip")
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Return whole lines, many at a time, with the number of the first."""
+        number, held, size, dropped = 1, [b""], 0, False
+        try:
+            for chunk in self._chunks():
+                first = chunk.find(b"\n")
+                if not dropped and size + (len(chunk) if first < 0 else first) > self._max_line:
+                    self._too_long(number)
+                    held, size, dropped = [], 0, True
+                if dropped:
+                    if first < 0:
+                        continue
+                    number, chunk, dropped = number + 1, chunk[first + 1 :], False
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    block = b"".join((*held, chunk[:end]))
+                    yield number, block
+                    number += block.count(b"\n")
+                    held, size = [], 0
+                held.append(chunk[end:])
+                size += len(chunk) - end
+        except _Damaged as error:
+            self._cut(number, error)
+            return  # what is held is no whole line
+        yield number, b"".join(held)
+
+    def _texts(self, start: int, block: bytes) -> list[str]:
+        if start == 1:
+            block = block.removeprefix(_BOM)
+        try:
+            text = block.decode()
+        except UnicodeDecodeError:
+            return [self._text(number, line) for number, line in enumerate(block.split(b"\n"), start)]
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").removesuffix("\r")
+        return text.split("\n")
+
+    def _text(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode().removesuffix("\r")
+        except UnicodeDecodeError as error:
+            wrong = RowError(number, "no_utf8", f"byte {error.start + 1:,} of it is no UTF-8; save the file as UTF-8")
+            if self._strict:
+                raise wrong from None
+            self._notes.skip(wrong.skipped)
+            return ""
+
+    def _too_long(self, number: int) -> None:
+        wrong = RowError(
+            number, "long_line", f"it is longer than {self._max_line:,} bytes; if that is right, give max_line="
+        )
+        if self._strict:
+            raise wrong
+        self._notes.skip(wrong.skipped)
+
+    def _cut(self, number: int, error: _Damaged) -> None:
+        if self._strict:
+            raise TraceError(
+                f"{self.name}, line {number:,}: {error}. Fetch the file again, or read what is whole with strict=False"
+            ) from None
+        self._notes.add("cut", number, "the file breaks off in {line}: " + str(error).replace("{", "{{"))
+
+    def _undamaged(self) -> Iterator[bytes]:
+        try:
+            yield from self._chunks()
+        except _Damaged as error:
+            self._cut(1, error)
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Return the bytes of the file, unpacked, never much at once whatever they were packed into."""
+        size = min(_CHUNK, self._max_line)
+        try:
+            with self.path.open("rb") as file:
+                if file.peek(2)[:2] == _GZIP:
+                    yield from _unpacked(file, size)
+                else:
+                    while chunk := file.read1(size):
+                        yield chunk
+        except OSError as error:
+            raise TraceError(f"{self.name}: cannot be read: {error.strerror or error}") from None
+
+
+def _unpacked(file: BufferedReader, size: int) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            while chunk := packed.read1(size):  # one step at a time: what is whole before a damage is not lost
+                yield chunk
+    except EOFError:
+        raise _Damaged(f"the gzip data end before they are complete, after {file.tell():,} bytes of the file") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise _Damaged(f"the gzip data are damaged near byte {file.tell():,} of the file ({error})") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model.trace import Note
+from .check import Skipped
 
 
 @dataclass(slots=True)
@@ -46,6 +47,11 @@ class Notes:
             counted = self._counted[reason] = _Counted(sentence, line, where)
         counted.count += count
         counted.amount += amount
+
+    def skip(self, skipped: Skipped) -> None:
+        """Count a row that is left out."""
+        sentence = "{rows} left out, the first in {line}: " + skipped.sentence.replace("{", "{{").replace("}", "}}")
+        self.add(skipped.reason, skipped.line, sentence)
 
     def all(self) -> tuple[Note, ...]:
         """Return them with their figures."""
