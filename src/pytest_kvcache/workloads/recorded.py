@@ -8,22 +8,19 @@ import math
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from ..apis import PATHS
 from ..errors import WorkloadError
 from .bodies import Bodies
+from .requested import NoRequest, Row, named, row_of
 
 Format = Literal["auto", "bodies", "sharegpt", "lines"]
 
 _FORMATS = ("auto", "bodies", "sharegpt", "lines")
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
-_SESSION = ("session", "session_id", "conversation_id")
-_PROMPTS = {"messages": "chat", "prompt": "completions", "input": "responses"}  # what tells a body's form
 _LENGTH = {  # elsewhere max_tokens
     "responses": "max_output_tokens",
     "generate": "sampling_params.max_new_tokens",
@@ -42,21 +39,6 @@ _ROLES = {
     "assistant": "assistant",
     "system": "system",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One recorded request.
-
-    Attributes:
-        body: as it was recorded.
-        api: a key of :data:`pytest_kvcache.apis.PATHS`.
-        session: what its session is called; None: it stands alone.
-    """
-
-    body: Mapping[str, Any]
-    api: str
-    session: str | None = None
 
 
 def read(path: Path, *, format: Format, limit: int | None, warm: int, max_tokens: int | None) -> Bodies:
@@ -118,7 +100,7 @@ def _rows(path: Path, format: Format) -> Generator[Row, None, None]:
         return
     for number, (place, value) in enumerate(_values(path, first[1], lines)):
         if not isinstance(value, dict):
-            raise WorkloadError(f"{place}: expected a JSON object, got {_named(value)}")
+            raise WorkloadError(f"{place}: expected a JSON object, got {named(value)}")
         conversation = "conversations" in value if format == "auto" else found == "sharegpt"
         yield from _turns(place, number, value) if conversation else [_row(place, value)]
 
@@ -202,63 +184,27 @@ def _finite(text: str) -> float:
 
 
 def _row(place: str, value: dict[str, Any]) -> Row:
-    """Return a recorded body, or what wraps one."""
-    wrapped = "body" in value and not any(name in value for name in _PROMPTS)
-    body = value["body"] if wrapped else {name: part for name, part in value.items() if name not in _SESSION}
-    if not isinstance(body, dict):
-        raise WorkloadError(f"{place}: 'body' is {_named(body)}; expected a JSON object")
-    return Row(body, _api_of(place, value if wrapped else {}, body), _session_of(place, value))
-
-
-def _api_of(place: str, wrapper: Mapping[str, Any], body: Mapping[str, Any]) -> str:
-    if "api" in wrapper:
-        api = wrapper["api"]
-        if not isinstance(api, str) or api not in PATHS:
-            raise WorkloadError(f"{place}: its 'api' is none of {', '.join(PATHS)}")
-        return api
-    if "url" in wrapper:
-        found = [api for api, route in PATHS.items() if str(wrapper["url"]).endswith(route)]
-        if not found:
-            raise WorkloadError(f"{place}: its 'url' is none of {', '.join(PATHS.values())}")
-        return max(found, key=lambda api: len(PATHS[api]))
-    named = [api for name, api in _PROMPTS.items() if name in body]
-    if len(named) != 1:
-        has = "none" if not named else "several"
-        raise WorkloadError(f"{place}: a body needs one of {', '.join(_PROMPTS)}, and has {has} of them")
-    return named[0]
-
-
-def _session_of(place: str, value: Mapping[str, Any]) -> str | None:
-    given = {name: value[name] for name in _SESSION if value.get(name) is not None}
-    if not given:
-        return None
-    name, session = next(iter(given.items()))
-    if not isinstance(session, (str, int)) or isinstance(session, bool):
-        raise WorkloadError(f"{place}: {name!r} is {_named(session)}; expected a text or a whole number")
-    return str(session)
+    try:
+        return row_of(value)
+    except NoRequest as error:
+        raise WorkloadError(f"{place}: {error}") from None
 
 
 def _turns(place: str, number: int, value: dict[str, Any]) -> Iterator[Row]:
     """Return a request for every turn of the human in a ShareGPT conversation, with what was said before it."""
     turns = value.get("conversations")
     if not isinstance(turns, list):
-        raise WorkloadError(f"{place}: expected 'conversations', a list of turns, got {_named(turns)}")
+        raise WorkloadError(f"{place}: expected 'conversations', a list of turns, got {named(turns)}")
     said: list[dict[str, Any]] = []
     for turn, part in enumerate(turns, 1):
         there = f"{place}, turn {turn}"
         if not isinstance(part, dict):
-            raise WorkloadError(f"{there}: expected an object with 'from' and 'value', got {_named(part)}")
+            raise WorkloadError(f"{there}: expected an object with 'from' and 'value', got {named(part)}")
         role, text = part.get("from", part.get("role")), part.get("value", part.get("content"))
         if not isinstance(role, str) or role not in _ROLES:
             raise WorkloadError(f"{there}: its 'from' is none of {', '.join(_ROLES)}")
         if not isinstance(text, str):
-            raise WorkloadError(f"{there}: its 'value' is {_named(text)}; expected a text")
+            raise WorkloadError(f"{there}: its 'value' is {named(text)}; expected a text")
         said.append({"role": _ROLES[role], "content": text})
         if _ROLES[role] == "user":
             yield Row({"messages": list(said)}, "chat", f"conversation {number}")
-
-
-def _named(value: object) -> str:
-    """Return the kind of a value of JSON; the value itself is the user's and stays out of messages."""
-    kinds = {type(None): "nothing", bool: "true or false", str: "a text", list: "a list", dict: "an object"}
-    return kinds.get(type(value), "a number")
