@@ -1,1 +1,6 @@
-"""Requests of the past: which forms are read, and what tests hold of them."""
+"""Requests of the past: files in the forms that are about, read, checked, and held as a trace."""
+
+from .opening import open_trace
+from .trace import Trace
+
+__all__ = ["Trace", "open_trace"]

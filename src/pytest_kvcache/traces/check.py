@@ -63,11 +63,19 @@ class Checker:
         tally: what the rows add up to.
     """
 
-    REASONS = (
-        *("no_ids", "uncovered", "short_ids", "past_end", "zero_input", "zero_output", "no_time", "time_backwards"),
-        "block_size_stated",
+    COUNTED = frozenset(
+        (
+            "no_ids",
+            "uncovered",
+            "short_ids",
+            "past_end",
+            "zero_output",
+            "no_time",
+            "time_backwards",
+            "block_size_stated",
+        )
     )
-    """Of its own notes."""
+    """Its own notes on rows that stay: of a part of a trace they are counted anew."""
 
     def __init__(self, block_size: int | None, notes: Notes, *, stated: int | None = None, strict: bool = True) -> None:
         """Begin with nothing.
@@ -151,7 +159,9 @@ class Checker:
             return None
         self._agree(row)
         if not row.ids:
-            self._uncovered("no_ids", line, "{rows} without block ids ({line}): {amount} tokens can never hit", length)
+            self._uncovered(
+                "no_ids", line, "{rows} without block ids (first: {line}): {amount} tokens can never hit", length
+            )
             return row
         size = self.block_size
         if size is None:
@@ -161,7 +171,7 @@ class Checker:
         if rest > size:
             self._short(row, size, rest)
         elif rest > 0:
-            told = "{rows} whose last, partial block has no id ({line}): {amount} tokens can never hit"
+            told = "{rows} whose last, partial block has no id (first: {line}): {amount} tokens can never hit"
             self._uncovered("uncovered", line, told, rest)
         return row
 
@@ -194,19 +204,16 @@ class Checker:
         if self._strict:
             seen = f"{count:,} ids need more than {least:,} tokens at block size {size} ({self._origin})"
             raise RowError(row.line, "past_end", f"{seen}, and its input length is {length:,}; {_fit(row)}")
-        told = "{rows} with ids past the end ({line}): {amount} ids cut off"
+        told = "{rows} with ids past the end (first: {line}); cut off: {amount}"
         self.notes.add("past_end", row.line, told, count - keep)
         return row._replace(ids=row.ids[:keep], weights=None if row.weights is None else row.weights[:keep])
 
     def _short(self, row: Row, size: int, rest: int) -> None:
         if self._strict:
             seen = f"{len(row.ids):,} ids leave {rest:,} of {row.input_length:,} input tokens without one"
-            raise RowError(
-                row.line,
-                "short_ids",
-                f"{seen}, more than a block of {size} ({self._origin}); {_fit(row)}",
-            )
-        told = "{rows} with ids for less than their input, by more than a block ({line}): {amount} tokens can never hit"
+            told = f"{seen}, more than a block of {size} ({self._origin}); {_fit(row)}"
+            raise RowError(row.line, "short_ids", told)
+        told = "{rows} whose ids leave out more than a block (first: {line}): {amount} tokens can never hit"
         self._uncovered("short_ids", row.line, told, rest)
 
     def _uncovered(self, reason: str, line: int, sentence: str, tokens: int) -> None:
@@ -218,15 +225,13 @@ class Checker:
         time = row.time
         if time is not None:
             if self._last is not None and time < self._last:
-                told = (
-                    f"time runs backwards {{count}} times, first in {{line}}: from {self._last:.10g} s to {time:.10g} s"
-                )
+                told = f"time runs backwards at {{rows}} (first: {{line}}, from {self._last:.13g} s to {time:.13g} s)"
                 self.notes.add("time_backwards", row.line, told)
             self._last = time
         elif row.delay is None:
-            self.notes.add("no_time", row.line, "{rows} without a time ({line})")
+            self.notes.add("no_time", row.line, "{rows} without a time (first: {line})")
         if row.output_length == 0:
-            self.notes.add("zero_output", row.line, "{rows} without output ({line}): their prefill counts")
+            self.notes.add("zero_output", row.line, "{rows} without output (first: {line}): their prefill counts")
 
 
 def _covered(row: Row, size: int) -> int:

@@ -75,19 +75,19 @@ class Lines:
         """
         found: list[bytes] = []
         size = 0
-        for chunk in self._undamaged():
-            found.append(chunk)
-            size += len(chunk)
-            if size > self._max_line:
-                raise TraceError(
-                    f"{self.name}: the document is longer than {self._max_line:,} bytes; a larger one needs max_line="
-                )
+        try:
+            for chunk in self._chunks():
+                found.append(chunk)
+                size += len(chunk)
+                if size > self._max_line:
+                    raise TraceError(f"{self.name}: it is longer than {self._max_line:,} bytes; if so, give max_line=")
+        except _Damaged as error:
+            self._cut(None, error)
         data = b"".join(found).removeprefix(_BOM)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            column = error.start - data.rfind(b"\n", 0, error.start)
+            line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
             raise TraceError(f"{self.name}, line {line:,}: byte {column:,} of it is no UTF-8") from None
 
     def head(self) -> str:
@@ -98,20 +98,23 @@ class Lines:
         Raises:
             TraceError: there is none, it is no text, or the file cannot be read.
         """
-        data = b""
-        for chunk in self._undamaged():
-            data += chunk
-            if len(data) >= _HEAD:
-                break
+        data, what = b"", "it is empty"
+        try:
+            for chunk in self._chunks():
+                data += chunk
+                if len(data) >= _HEAD:
+                    break
+        except _Damaged as error:  # where, is told by whoever reads all of it
+            what = str(error)
         self._refuse_binary(data)
         text = data.removeprefix(_BOM).decode(errors="replace")
         while text:
             line, _, rest = text.partition("\n")
             if line.strip() and not line.lstrip().startswith("#"):
-                closed = line[0] not in "{[" or line.rstrip()[-1] in "}]"
+                closed = line.lstrip()[0] not in "{[" or line.rstrip()[-1] in "}]"
                 return line.rstrip("\r") if closed else text
-            text = rest
-        raise TraceError(f"{self.name}: {'it holds only blank lines and comments' if data else 'it is empty'}")
+            text, what = rest, "it holds only blank lines and comments"
+        raise TraceError(f"{self.name}: {what}; expected a trace")
 
     def _refuse_binary(self, data: bytes) -> None:
         seen = next((what for magic, what in _FOREIGN if data.startswith(magic)), None)
@@ -175,18 +178,12 @@ class Lines:
             raise wrong
         self._notes.skip(wrong.skipped)
 
-    def _cut(self, number: int, error: _Damaged) -> None:
+    def _cut(self, number: int | None, error: _Damaged) -> None:
+        where = "" if number is None else f", line {number:,}"
         if self._strict:
-            raise TraceError(
-                f"{self.name}, line {number:,}: {error}. Fetch the file again, or read what is whole with strict=False"
-            ) from None
-        self._notes.add("cut", number, "the file breaks off in {line}: " + str(error).replace("{", "{{"))
-
-    def _undamaged(self) -> Iterator[bytes]:
-        try:
-            yield from self._chunks()
-        except _Damaged as error:
-            self._cut(1, error)
+            help = "fetch the file again, or read what is whole with strict=False"
+            raise TraceError(f"{self.name}{where}: {error}; {help}") from None
+        self._notes.add("cut", number, f"{self.name}{where}: {error}".replace("{", "{{").replace("}", "}}"))
 
     def _chunks(self) -> Iterator[bytes]:
         """Return the bytes of the file, unpacked, never much at once whatever they were packed into."""

@@ -22,12 +22,14 @@ class Notes:
 
     Attributes:
         file: where lines are counted, when there are several files; empty when there is one.
+        unit: what is counted: ``line``; of a file that is one document ``request``.
     """
 
-    __slots__ = ("_counted", "file")
+    __slots__ = ("_counted", "file", "unit")
 
     def __init__(self) -> None:
         self.file = ""
+        self.unit = "line"
         self._counted: dict[str, _Counted] = {}
 
     def add(self, reason: str, line: int | None, sentence: str, amount: int = 0, count: int = 1) -> None:
@@ -43,7 +45,7 @@ class Notes:
         """
         counted = self._counted.get(reason)
         if counted is None:
-            where = "" if line is None else f"line {line:,}" + (f" of {self.file}" if self.file else "")
+            where = "" if line is None else f"{self.unit} {line:,}" + (f" of {self.file}" if self.file else "")
             counted = self._counted[reason] = _Counted(sentence, line, where)
         counted.count += count
         counted.amount += amount

@@ -132,7 +132,7 @@ def fields_of(head: str) -> tuple[str, ...]:
     try:
         value = json.loads(head)
     except (ValueError, RecursionError):
-        return tuple(dict.fromkeys(re.findall(r'"([^"\\]{1,80})"\s*:', head[:65_536])))
+        return tuple(dict.fromkeys(re.findall(r'"([^"\\]{1,80})"\s*:', head)))
     return tuple(value)
 
 

@@ -1,0 +1,76 @@
+"""A trace from a trace: its first rows, a while of it, a share of its sessions, the same blocks in another size."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
+
+from ..model.trace import Row
+
+_WHOLE = 2**64
+
+
+def first(rows: Iterable[Row], count: int) -> Iterator[Row]:
+    """Return the first rows."""
+    return islice(rows, count)
+
+
+def between(rows: Iterable[Row], start: float, end: float) -> Iterator[Row]:
+    """Return the rows of a while on the trace's clock: ``start`` belongs to it, ``end`` does not."""
+    return (row for row in rows if row.time is not None and start <= row.time < end)
+
+
+def sampled(rows: Iterable[Row], share: float, seed: int) -> Iterator[Row]:
+    """Return a share of the sessions, whole; a row without one is its own.
+
+    A session is in by a hash of its name, so that the order of rows does not matter, and a larger share holds all of a
+    smaller one.
+    """
+    limit = share * _WHOLE
+    chosen: dict[str, bool] = {}
+    for row in rows:
+        if row.session is None:
+            if _draw(f"{seed} row {row.line} {row.time!r} {row.scope!r}") < limit:
+                yield row
+            continue
+        inside = chosen.get(row.session)
+        if inside is None:
+            inside = chosen[row.session] = _draw(f"{seed} session {row.session}") < limit
+        if inside:
+            yield row
+
+
+def _draw(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def scaled(rows: Iterable[Row], size: int, to: int) -> Iterator[Row]:
+    """Return the rows with blocks of ``to`` tokens for blocks of ``size``: the same blocks, other lengths.
+
+    What is less than a block (the last one, tokens without an id, outputs) shrinks alike, rounded down, and to no less
+    than one token.
+    """
+    for row in rows:
+        ids, weights = row.ids, row.weights
+        if weights is None:
+            spare = row.input_length - len(ids) * size  # uncovered; less than 0: the last block is not full
+            full = len(ids) if spare >= 0 else len(ids) - 1
+            rest = spare if spare >= 0 else spare + size
+            length = full * to + _less(rest, size, to)
+        else:
+            uncovered = row.input_length - sum(weights)
+            weights = array("q", [_less(weight, size, to) for weight in weights])
+            length = sum(weights) + _less(uncovered, size, to)
+        yield row._replace(
+            input_length=length,
+            weights=weights,
+            output_length=None if row.output_length is None else _less(row.output_length, size, to),
+            cached=None if row.cached is None else min(length, row.cached * to // size),
+            block_size=None if row.block_size is None else to,
+        )
+
+
+def _less(tokens: int, size: int, to: int) -> int:
+    return max(1, tokens * to // size) if tokens else 0

@@ -1,0 +1,349 @@
+"""A trace as tests hold it: checked rows, what they add up to, and what caches make of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import TraceError
+from ..model.trace import Note, Row
+from . import select
+from .check import Checker
+from .notes import Notes
+from .reading import Given, Reading
+
+if TYPE_CHECKING:
+    from ..capacity.rules import Rules
+    from ..capacity.simulated import Simulated
+
+Ids = Literal["prefix", "content"]
+Order = Literal["time"]
+
+_KEPT = 20_000_000  # ids, in all rows that are kept in memory: 160 MB
+_ROW = 40  # ids that a row takes the room of, beside its own
+
+
+class Trace:
+    """Requests of the past, in the order in which a cache would have seen them.
+
+    Iterating gives a :class:`~pytest_kvcache.model.trace.Row` each, as often as wanted: from memory up to 20 million
+    ids, else read again each time. All rows were checked when the trace was made.
+
+    Attributes:
+        name: of the file; of a part of a trace, what it is, with its rate.
+        format: the form it was read as; ``rows`` for rows of your own.
+        block_size: tokens of a block; None where no row has ids and nobody said it.
+        bytes_per_token: of KV cache, for budgets in GiB; None when not known.
+        ids: what its ids were declared to be; None: nothing.
+        order: ``time``: sorted by it; None: as they stand in the file.
+        notes: what should be known of its numbers, counted.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        *,
+        name: str,
+        format: str = "rows",
+        block_size: int | None = None,
+        stated: int | None = None,
+        bytes_per_token: float | None = None,
+        ids: Ids | None = None,
+        order: Order | None = None,
+        strict: bool = True,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        """Read it once; :func:`~pytest_kvcache.traces.open_trace` and :meth:`of` make traces.
+
+        Args:
+            reading: gives the rows.
+            name / format / block_size / bytes_per_token / ids / order: as in the attributes.
+            stated: block size of the form's documentation.
+            strict: a bad row is an error.
+            notes: of what it was made from.
+        """
+        self.name = self._label = name
+        self.format = format
+        self.block_size = block_size
+        self.bytes_per_token = bytes_per_token
+        self.ids = ids
+        self.order = order
+        self._strict = strict
+        self._reading = reading
+        self._stated = stated
+        self._before = tuple(notes)
+        checker = self._checker()
+        self._kept = self._first(checker)
+        self._tally = checker.tally
+        self.block_size = checker.block_size
+        self.notes = self._noted(checker)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Iterable[Row] | Callable[[], Iterable[Row]],
+        *,
+        block_size: int | None,
+        name: str = "rows",
+        bytes_per_token: float | None = None,
+        ids: Ids | None = None,
+        order: Order | None = None,
+        strict: bool = True,
+    ) -> Trace:
+        """Make a trace of rows of your own, checked like those of a file.
+
+        Args:
+            rows: in their order; a callable gives them anew whenever they are needed, so that they need not fit in
+                memory.
+            block_size: tokens of a block; None when rows say it themselves, or have no ids.
+            name: for errors and reports.
+            bytes_per_token / ids / order / strict: as for :func:`~pytest_kvcache.traces.open_trace`.
+
+        Raises:
+            TraceError: a row does not fit, or there is none.
+        """
+        if not callable(rows):
+            kept = rows if isinstance(rows, Sequence) else tuple(rows)
+            rows = lambda: kept  # noqa: E731 - the sequence that is named above
+        return cls(
+            Given(rows, name),
+            name=name,
+            block_size=block_size,
+            bytes_per_token=bytes_per_token,
+            ids=ids,
+            order=order,
+            strict=strict,
+        )
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._kept) if self._kept is not None else self._again()
+
+    def __len__(self) -> int:
+        return self._tally.requests
+
+    def _checker(self) -> Checker:
+        return Checker(self.block_size, Notes(), stated=self._stated, strict=self._strict)
+
+    def _first(self, checker: Checker) -> list[Row] | None:
+        """Read it once, and return its rows when they are few enough to be kept."""
+        kept: list[Row] | None = []
+        rows = self._reading(checker)
+        if self.order == "time":
+            kept = _sorted(rows, self._label)
+        else:
+            tally = checker.tally
+            for row in rows:
+                if kept is not None:
+                    kept.append(row)
+                    if tally.block_events + _ROW * tally.requests > _KEPT:
+                        kept = None
+        if not checker.tally.requests:
+            left_out = "; ".join(note.sentence for note in checker.notes.all())
+            raise TraceError(f"{self._label}: it holds no requests{left_out and f' ({left_out})'}")
+        return kept
+
+    def _again(self) -> Iterator[Row]:
+        checker = self._checker()
+        yield from self._reading(checker)
+        if checker.tally != self._tally or self._noted(checker) != self.notes:
+            raise TraceError(f"{self._label}: reading it again gave other rows than at first; open it anew")
+
+    def _noted(self, checker: Checker) -> tuple[Note, ...]:
+        return (*self._before, *checker.notes.all())
+
+    # --- what they add up to -----------------------------------------------------------------------------------------
+
+    @property
+    def span(self) -> float | None:
+        """Seconds from the first request to the last; None when no row has a time."""
+        return self._tally.span
+
+    @property
+    def rate(self) -> float | None:
+        """Requests per second of its span; None without one."""
+        return len(self) / self.span if self.span else None
+
+    @property
+    def input_tokens(self) -> int:
+        """Prompt tokens of all rows."""
+        return self._tally.input_tokens
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Generated tokens of all rows; None when any row does not tell."""
+        return self._tally.output_tokens
+
+    @property
+    def uncovered_tokens(self) -> int:
+        """Prompt tokens that no id stands for; they can never hit."""
+        return self._tally.uncovered_tokens
+
+    @property
+    def block_events(self) -> int:
+        """Block ids of all rows."""
+        return self._tally.block_events
+
+    @property
+    def max_blocks(self) -> int:
+        """Block ids of the row that has most."""
+        return self._tally.max_blocks
+
+    @property
+    def recorded_hit_rate(self) -> float | None:
+        """Hit rate that the server told when the trace was recorded, of the rows that tell; None when none does."""
+        tally = self._tally
+        return tally.cached_tokens / tally.cached_input if tally.cached_input else None
+
+    def __str__(self) -> str:
+        rate = f" ({_figure(self.rate)} requests/s)" if self.rate else ""
+        span = "no times" if self.span is None else f"span {_figure(self.span)} s{rate}"
+        size = "no block ids" if not self.block_events else f"block size {self.block_size}"
+        return f"{self._label}: {len(self):,} requests, {self.input_tokens:,} input tokens, {span}, {size}"
+
+    def __repr__(self) -> str:
+        return f"<Trace {self}>"
+
+    # --- what caches make of it ---------------------------------------------------------------------------------------
+
+    def simulate(
+        self,
+        policy: str = "lru",
+        *,
+        blocks: float | None = None,
+        tokens: float | None = None,
+        gib: float | None = None,
+        rules: str | Rules = "reference",
+        warm: float = 0.0,
+    ) -> Simulated:
+        """Send it through a cache; see :func:`pytest_kvcache.capacity.simulate.simulate`.
+
+        Args:
+            policy: who is evicted.
+            blocks / tokens / gib: the budget, in one of them; none: without limit.
+            rules: ``reference`` (a partial block is a block), ``engine`` (full blocks, and never the last token), or
+                :class:`~pytest_kvcache.capacity.rules.Rules`.
+            warm: share of the rows, from the first on, that only fill the cache.
+
+        Raises:
+            TraceError: it has no block ids, or an argument is wrong.
+        """
+        from ..capacity.budget import Sizes
+        from ..capacity.simulate import simulate
+
+        size = self._hittable("simulate")
+        slots = None
+        if (blocks, tokens, gib) != (None, None, None):
+            slots = Sizes(size, self.bytes_per_token).blocks(blocks=blocks, tokens=tokens, gib=gib)
+        return simulate(
+            self, size, policy, slots=slots, rules=rules, warm_rows=self._warm(warm), ids=self.ids, name=self.name
+        )
+
+    def _hittable(self, what: str) -> int:
+        """Return the block size of a trace with ids."""
+        if not self.block_events or self.block_size is None:
+            raise TraceError(
+                f"{self._label}: {what}() needs block ids, and no row has any: no hit rate can be derived from it"
+            )
+        return self.block_size
+
+    def _warm(self, share: float) -> int:
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+            raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
+        return math.floor(Fraction(str(share)) * len(self))  # of 0.29 and 100 rows 29, which floats miss
+
+    # --- a trace from it ---------------------------------------------------------------------------------------------
+
+    def first(self, count: int) -> Trace:
+        """Return its first rows.
+
+        Raises:
+            TraceError: ``count`` is no whole number of at least 1.
+        """
+        _check(count, "first", least=1)
+        return self._part(f"first {min(count, len(self)):,} of", lambda rows: select.first(rows, count))
+
+    def between(self, start: float, end: float) -> Trace:
+        """Return the rows of a while, in seconds from its beginning; ``end`` does not belong to it.
+
+        Raises:
+            TraceError: a row has no time, or none lies there.
+        """
+        begin = self._begin("between")
+        if not start < end:
+            raise TraceError(f"between({start!r}, {end!r}): expected seconds, the second after the first")
+        what = f"{_figure(start)} s to {_figure(end)} s of"
+        return self._part(what, lambda rows: select.between(rows, begin + start, begin + end))
+
+    def sampled(self, share: float, seed: int = 0) -> Trace:
+        """Return a share of its sessions, whole, drawn by their names; rows without a session are drawn one by one.
+
+        Raises:
+            TraceError: the share is not above 0 and at most 1, or nothing was drawn.
+        """
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise TraceError(f"sampled({share!r}): expected a share above 0, up to 1")
+        what = f"{_figure(share)} of the sessions (seed {seed}) of"
+        return self._part(what, lambda rows: select.sampled(rows, share, seed))
+
+    def scaled(self, block_size: int) -> Trace:
+        """Return it with blocks of another size: the same blocks, shorter or longer prompts and outputs.
+
+        Raises:
+            TraceError: ``block_size`` is no whole number of at least 1, or it has no block size now.
+        """
+        _check(block_size, "scaled", least=1)
+        size = self.block_size
+        if size is None:
+            raise TraceError(f"{self._label}: it has no block size to be scaled from; give block_size= with the trace")
+        return self._part(
+            f"scaled from {size} to {block_size} tokens a block:",
+            lambda rows: select.scaled(rows, size, block_size),
+            block_size,
+        )
+
+    def _part(self, what: str, pick: Callable[[Iterable[Row]], Iterable[Row]], block_size: int | None = None) -> Trace:
+        label = f"{what} {self._label}"
+        part = Trace(
+            Given(lambda: pick(self), label),
+            name=label,
+            format=self.format,
+            block_size=self.block_size if block_size is None else block_size,
+            bytes_per_token=self.bytes_per_token,
+            ids=self.ids,
+            strict=self._strict,
+            notes=[note for note in self.notes if note.reason not in Checker.COUNTED],
+        )
+        part.order = self.order  # its rows are in it already
+        if part.rate:
+            part.name = f"{label} ({_figure(part.rate)} requests/s)"
+        return part
+
+    def _begin(self, what: str) -> float:
+        _timed(self._label, f"{what}()", self._tally.untimed, len(self))
+        assert self._tally.start is not None  # every row has a time
+        return self._tally.start
+
+
+def _sorted(rows: Iterable[Row], name: str) -> list[Row]:
+    kept = list(rows)
+    _timed(name, "order='time'", sum(row.time is None for row in kept), len(kept))
+    return sorted(kept, key=lambda row: row.time or 0.0)
+
+
+def _timed(name: str, what: str, untimed: int, rows: int) -> None:
+    if untimed:
+        raise TraceError(f"{name}: {what} needs the time of every row, and {untimed:,} of {rows:,} have none")
+
+
+def _check(value: object, name: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise TraceError(f"{name}({value!r}): expected a whole number of at least {least}")
+
+
+def _figure(value: float) -> str:
+    """Return a number with three digits at least, and all of those before the point."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
