@@ -109,8 +109,8 @@ class PromptReader:
         if found.prompt in (None, blocks.tokens):
             return found.cached
         told = (
-            "{rows} whose text has other tokens here than the server counted ({line}): their lengths are those of the"
-            " text, and the cached tokens that were recorded are left out"
+            "{rows} whose text has other tokens here than the server counted (first: {line}): their lengths are those"
+            " of the text, and the cached tokens that were recorded are left out"
         )
         self.notes.add("other_length", line, told)
         return None
@@ -121,7 +121,7 @@ class PromptReader:
         model = apart.get("model")
         if isinstance(model, str) and model not in self.models:
             if self.models:
-                told = "more than one model is asked for, whose blocks are kept apart; the second one in {line}"
+                told = "more than one model is asked for, whose blocks are kept apart (second one: {line})"
                 self.notes.add("models", line, told)
             self.models.add(model)
         return json.dumps(apart, sort_keys=True).encode() if apart else b""
@@ -132,7 +132,7 @@ class PromptReader:
         if not isinstance(prompt, Conversation):
             return prompt
         if prompt.unread:
-            told = "{rows} with {amount} parts that are no text, such as images ({line}): their tokens are not known"
+            told = "{rows} with {amount} parts that are no text, such as images (first: {line}): tokens of text count"
             self.notes.add("not_text", line, told, prompt.unread)
         return self.tokenizer.inner.encode(self._rendered(line, prompt), add_special_tokens=False).ids
 
@@ -148,8 +148,8 @@ class PromptReader:
         if self.tokenizer.name == BUILTIN:
             return render_chat(prompt.body["messages"], prompt.body.get("tools"))  # the simulated engine's own
         told = (
-            "{rows} with messages, and no chat template beside the tokenizer ({line}): their lengths are those of the"
-            " text, a line with the role before each message, and not those of the server's prompts"
+            "{rows} with messages, and no chat template beside the tokenizer (first: {line}): their lengths are those"
+            " of the text, a line with the role before each message, and not those of the server's prompts"
         )
         self.notes.add("no_template", line, told)
         return plain(prompt)

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..errors import TraceError
 from ..model.trace import Row
@@ -33,6 +34,11 @@ class Files:
     form: Format
     options: Options
     max_line: int
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Where the files are."""
+        return tuple(source.path for source in self.sources)
 
     def __call__(self, checker: Checker) -> Iterator[Row]:
         """Read all of them; see :data:`Reading`."""

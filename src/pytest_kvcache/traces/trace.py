@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import TraceError
@@ -39,6 +40,7 @@ class Trace:
         ids: what its ids were declared to be; None: nothing.
         order: ``time``: sorted by it; None: as they stand in the file.
         notes: what should be known of its numbers, counted.
+        files: what it is read from; none for rows of your own.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Trace:
         self.bytes_per_token = bytes_per_token
         self.ids = ids
         self.order = order
+        self.files: tuple[Path, ...] = getattr(reading, "files", ())
         self._strict = strict
         self._reading = reading
         self._stated = stated
@@ -255,6 +258,20 @@ class Trace:
             raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
         return math.floor(Fraction(str(share)) * len(self))  # of 0.29 and 100 rows 29, which floats miss
 
+    def export(self, path: str | Path, *, salt: str | None = None) -> None:
+        """Write it without what tells who asked for what; see :func:`~pytest_kvcache.traces.export.export`.
+
+        Args:
+            path: of the file; gzip when its name ends in ``.gz``.
+            salt: a long secret; exports with the same one can be joined. None: a random one, kept nowhere.
+
+        Raises:
+            TraceError: the trace is read from this file, it cannot be written, or the salt is empty.
+        """
+        from .export import export
+
+        export(self, path, salt=salt)
+
     # --- a trace from it ---------------------------------------------------------------------------------------------
 
     def first(self, count: int) -> Trace:
@@ -317,6 +334,7 @@ class Trace:
             strict=self._strict,
             notes=[note for note in self.notes if note.reason not in Checker.COUNTED],
         )
+        part.files = self.files
         part.order = self.order  # its rows are in it already
         if part.rate:
             part.name = f"{label} ({_figure(part.rate)} requests/s)"

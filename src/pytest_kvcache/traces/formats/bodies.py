@@ -138,9 +138,7 @@ def _time(line: int, value: Mapping[str, Any], options: Options) -> float | None
         return None if number is None else number / options.per_second("s")
     shown = epoch_seconds(number)
     if shown is None:
-        told = (
-            f"{{rows}} with {name!r}, numbers too small for dates: their unit is not told; give time_unit= to use them"
-        )
+        told = f"{{rows}} with a {name!r} too small for a date (first: {{line}}): left out, give time_unit= to use them"
         options.notes.add("time_unit", line, told)
     return shown
 

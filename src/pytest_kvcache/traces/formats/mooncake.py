@@ -3,7 +3,7 @@
 ``timestamp`` (ms), ``input_length``, ``output_length``, ``hash_ids`` are Mooncake's (FAST25-release). kvcache.ai adds
 ``block_size`` and ``block_tokens``; AIPerf 0.13 ``session_id`` and ``delay`` (ms), and leaves ids out; ClawPerf 0.6
 ``user_id`` and ``concurrent_id``; Dynamo writes ``input_tokens``, ``output_tokens``, ``created_time``, ``delay_ms``,
-and for agents which request waits for which.
+and for agents which request waits for which. Our own exports add ``tenant`` and ``cached_tokens`` to kvcache.ai's.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ def _extended(row: Row, value: dict[str, Any], options: Options) -> Row:
     names = [_name(line, name, get(name)) for name in ("session_id", "user_id", "concurrent_id")]
     return row._replace(
         session=next((name for name in names if name is not None), None),
-        tenant=names[1],
+        tenant=names[1] or _name(line, "tenant", get("tenant")),
         delay=delay,
         weights=_weights(line, get("block_tokens")),
+        cached=_optional(line, value, "cached_tokens"),
         block_size=_optional(line, value, "block_size", least=1),
     )
 

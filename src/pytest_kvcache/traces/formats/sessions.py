@@ -109,7 +109,9 @@ def _session(line: int, value: Any, file: str, *, alone: bool, options: Options)
     if scope not in ("local", "global", None):
         raise RowError(line, "hash_id_scope", "its 'hash_id_scope' is neither 'local' nor 'global'")
     if scope is None:
-        told = "{rows} without 'hash_id_scope' were read as if their ids meant something inside one session only"
+        told = (
+            "{count} sessions without 'hash_id_scope' (first: {line}): ids are taken to mean something inside them only"
+        )
         options.notes.add("hash_id_scope", line, told)
     return _Session(str(name), None if alone else line, size, None if scope == "global" else str(name))
 

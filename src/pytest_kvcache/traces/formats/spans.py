@@ -112,7 +112,7 @@ def _with_blocks(
 ) -> Row | Skipped:
     """Return a row with the blocks of the text that was recorded with it."""
     if reader is None:
-        told = "{rows} with recorded messages, which were not read; give tokenizer= and block_size= for their blocks"
+        told = "{rows} with messages that were not read (first: {line}); their blocks need tokenizer= and block_size="
         options.notes.add("text_not_read", row.line, told)
         return row
     try:

@@ -92,7 +92,8 @@ class _Reader:
         if not length:
             return Skipped(line, "zero_input", f"{table.input!r} is 0")
         if table.images in self.places and (images := _count(line, table.images, cells[self.places[table.images]])):
-            told = f"{{rows}} with images, {{amount}} in all; whether {table.input!r} holds their tokens is not told"
+            known = f"whether {table.input!r} holds their tokens is not told"
+            told = f"{{rows}} with images, {{amount}} in all (first: {{line}}): {known}"
             self.options.notes.add("images", line, told, images)
         session = cells[self.places[table.session]] if table.session in self.places else ""
         return Row(
