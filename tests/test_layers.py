@@ -26,6 +26,7 @@ PURE = {
         for name in (
             "conclude",
             "errors",
+            "expected",
             "judge",
             "rate",
             "diagnose",

@@ -1,23 +1,38 @@
-"""What follows from prompts that were sent: what should have been reused, what was lost, where they part. Pure."""
+"""What follows from prompts that were sent: what should have been reused, what was lost, where they part. Pure.
+
+What should have been reused is told twice: by a cache that keeps everything, and by one that holds no more than the
+server's.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from .divergence import Sent, between
-from .lookups import SpaceOf, by_time, load_lookups, lookups_of
-from .model import Composed, Divergence, Lookup, Measurement, Prediction, ServerFacts, Waterfall
+from .lookups import SpaceOf, answered, by_time, load_lookups, lookups_of, may_be_cached
+from .model import Composed, Divergence, Exchange, Lookup, Measurement, Prediction, ServerFacts, Waterfall
+from .simulate.bounded import predict_bounded
 from .simulate.replay import predict
 from .simulate.turns_forecast import predict_by_usage
 from .waterfall import explain
 
-_MOST_TOKENS = 64_000_000  # of all prompts: the waterfall holds them, four bytes each
+_MOST_TOKENS = 64_000_000  # of all prompts: they are held, four bytes each
+_MOST_BLOCKS = 4_000_000  # of all prompts: a bounded cache takes 2 microseconds for each
+
+
+class _Asked(NamedTuple):
+    """All that was sent, as a cache sees it; in lists, because it is walked more than once."""
+
+    load: Sequence[Lookup]
+    prefill: Sequence[Lookup]
+    warmed: Sequence[Lookup]
 
 
 def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measurement:
-    """Return a measurement with its prediction, and where less was reused than could be, with the reasons.
+    """Return a measurement with what was to be expected, and where less was reused than could be, with the reasons.
 
     Args:
         measured: the window, whole or ended early.
@@ -29,8 +44,17 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
         measured = replace(measured, prediction=replace(prediction, fresh=composed.fresh))
     if not measured.exchanges:
         return measured
-    waterfall = _waterfall(measured, composed, space) if prediction is not None else None
-    return replace(measured, waterfall=waterfall, divergence=_divergence(measured, composed))
+    asked = None if prediction is None else _asked(measured, composed, space)
+    if asked is None:
+        return replace(measured, divergence=_divergence(measured, composed))
+    simulated = _simulated(measured, asked)
+    return replace(
+        measured,
+        simulated=simulated,
+        notes=(*measured.notes, *_as_one(measured, simulated)),
+        waterfall=explain(measured, asked.load, prefill=asked.prefill, warmed=asked.warmed),
+        divergence=_divergence(measured, composed),
+    )
 
 
 def _prediction(measured: Measurement, composed: Composed, space: SpaceOf) -> Prediction | None:
@@ -71,22 +95,50 @@ def _in_place(prediction: Prediction, order: Sequence[int]) -> Prediction:
     )
 
 
-def _waterfall(measured: Measurement, composed: Composed, space: SpaceOf) -> Waterfall | None:
+def _asked(measured: Measurement, composed: Composed, space: SpaceOf) -> _Asked | None:
     if measured.prediction is None or measured.prediction.query_tokens > _MOST_TOKENS:
         return None
     load = load_lookups(composed, measured.exchanges, space)
     if load is None:
         return None
-    return explain(
-        measured,
-        [_packed(lookup) for lookup in load],
-        prefill=[_packed(lookup) for lookup in lookups_of(composed.prefill(), space)],
-        warmed=[_packed(lookup) for lookup in lookups_of(composed.warmed(), space)],
-    )
+    prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)
+    return _Asked(*([_packed(lookup) for lookup in lookups] for lookups in (load, prefill, warmed)))
 
 
 def _packed(lookup: Lookup) -> Lookup:
     return lookup if isinstance(lookup.ids, array) else replace(lookup, ids=array("I", lookup.ids))
+
+
+def _simulated(measured: Measurement, asked: _Asked) -> Prediction | None:
+    """Replay all that reached the engines, in order, through one cache as large as all of theirs together."""
+    facts, exchanges, prediction = measured.facts, measured.exchanges, measured.prediction
+    if prediction is None or facts.capacity is None or not facts.grain_known or len(asked.load) != len(exchanges):
+        return None
+    if any(e.ok and e.lookups != 1 for e in exchanges) or prediction.query_tokens // facts.grain.block > _MOST_BLOCKS:
+        return None
+    order = by_time(exchanges)
+    found = predict_bounded(
+        [asked.load[at] if may_be_cached(exchanges[at]) else Lookup(()) for at in order],
+        facts.grain,
+        facts.capacity * max(1, len(measured.engines)),
+        prefill=_by_time(list(answered(asked.prefill, measured.prefill)), measured.prefill),
+        warmed=asked.warmed,
+    )
+    return replace(_in_place(found, order), fresh=prediction.fresh)
+
+
+def _by_time(lookups: Sequence[Lookup], exchanges: Sequence[Exchange]) -> Sequence[Lookup]:
+    return [lookups[at] for at in by_time(exchanges)] if len(exchanges) == len(lookups) else lookups
+
+
+def _as_one(measured: Measurement, simulated: Prediction | None) -> list[str]:
+    engines = len(measured.engines)
+    if simulated is None or engines < 2:
+        return []
+    return [
+        f"the caches of {engines} engines are simulated as one cache of {simulated.capacity:,} tokens: which of them"
+        " serves a request is not known before"
+    ]
 
 
 def _there(measured: Measurement) -> list[int | None]:

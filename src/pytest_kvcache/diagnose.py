@@ -77,6 +77,7 @@ _LOSSES: dict[Cause, str] = {
     "reset": "KV325",
     "unexplained": "KV326",
 }
+_OF_PROMPTS = frozenset({"cold", "rounding", "template"})  # no cache of whole blocks is spared them
 _ORDINARY = frozenset({"cold", "rounding"})  # every workload has them: no finding, only told as a cause
 
 
@@ -121,6 +122,8 @@ def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wa
         measurements: judged together.
         wanted: the lowest rate that would have been good enough.
     """
+    if expectation.target == "simulated":
+        return _beyond_simulated(measurements)
     for measurement in measurements:
         others = (loss.tokens for loss in _losses(measurement) if loss.cause != "template")
         if measurement.divergence is not None and _cost(measurement) >= max(others, default=0):
@@ -133,6 +136,18 @@ def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wa
             if missing >= wrong:
                 return finding
     return _loss(*max(losses, key=lambda pair: pair[1].tokens)) if losses else None
+
+
+def _beyond_simulated(measurements: Sequence[Measurement]) -> Finding | None:
+    """Return the largest of the losses that a simulated cache does not have: it evicts too, no more than it must."""
+    found: list[tuple[int, Measurement, Loss]] = []
+    for m in measurements:
+        foreseen = m.prediction.hit_tokens - m.simulated.hit_tokens if m.prediction and m.simulated else 0
+        for loss in _losses(m):
+            beyond = loss.tokens - foreseen if loss.cause == "eviction" else loss.tokens
+            if loss.cause not in _OF_PROMPTS and beyond > 0:
+                found.append((beyond, m, loss))
+    return _loss(*max(found, key=lambda one: one[0])[1:]) if found else None
 
 
 def _cost(m: Measurement) -> float:

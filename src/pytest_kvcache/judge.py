@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .diagnose import findings, main_cause
+from .expected import ceiling_rate, not_simulated, predicted_rate, predicted_slack, simulated_rate, simulated_slack
 from .model import Expectation, Finding, Measurement, Severity, Status, Verdict
-from .rate import Rate, ceiling_rate, predicted_rate, predicted_slack, rate_of, warm_rate
+from .model.concluded import Origin
+from .rate import Rate, rate_of, warm_rate
 
 _EPSILON = 1e-9  # rates are ratios of integers; this only absorbs the rounding of `target ± tol` itself
 _NOTHING_ASKED = Finding(
@@ -32,15 +34,13 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         found.append(Finding("KV106", "nothing was looked up in the window: 0 of 0 tokens is no hit rate"))
     else:
         measured = rate
-    predicted = predicted_rate(expectation, measurements)
-    room = predicted_slack(expectation, measurements)
     least = ceiling_rate(expectation, measurements)
-    ceiling = None if least is None else least + room
-    target, slack = expectation.target, 0.0
-    if target is None and expectation.min is None and expectation.max is None:
-        target, slack = predicted, 1.0 if _may_be_warm(measurements) else room  # warm before: at least the prediction
-        if target is None:
-            found.append(_NOTHING_ASKED)
+    ceiling = None if least is None else least + predicted_slack(expectation, measurements)
+    target, slack = _aim(expectation, measurements)
+    if target is None and expectation.target is not None:
+        found.append(not_simulated(expectation, measurements))
+    elif target is None and expectation.min is None and expectation.max is None:
+        found.append(_NOTHING_ASKED)
     cause: Finding | None = None
     if measured is not None:
         found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
@@ -56,7 +56,9 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         hit_tokens=measured.hit if measured else None,
         query_tokens=measured.query if measured else None,
         target=target,
-        predicted=predicted,
+        target_from=None if target is None else _origin(expectation),
+        predicted=predicted_rate(expectation, measurements),
+        simulated=simulated_rate(expectation, measurements),
         ceiling=ceiling,
         source=measured.source if measured else None,
         low=measured.low if measured and not measured.exact else None,
@@ -64,6 +66,26 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         warm=warm_rate(expectation, measurements),
         findings=ordered,
     )
+
+
+def _aim(expectation: Expectation, measurements: Sequence[Measurement]) -> tuple[float | None, float]:
+    """Return the rate to compare with, None when there is none, and how far above it the true one may lie."""
+    asked = expectation.target
+    if asked is None and (expectation.min is not None or expectation.max is not None):
+        return None, 0.0
+    if asked is None:
+        target, slack = predicted_rate(expectation, measurements), predicted_slack(expectation, measurements)
+    elif asked == "simulated":
+        target, slack = simulated_rate(expectation, measurements), simulated_slack(expectation, measurements)
+    else:
+        return asked, 0.0
+    return target, 1.0 if _may_be_warm(measurements) else slack  # warm before: at least that much
+
+
+def _origin(expectation: Expectation) -> Origin:
+    if expectation.target is None:
+        return "predicted"
+    return "simulated" if expectation.target == "simulated" else "given"
 
 
 # --- the comparison --------------------------------------------------------------------------------------------------
@@ -187,8 +209,8 @@ def wanted_text(expectation: Expectation, target: float | None) -> str:
     """Return what was asked for, as people read it: ``0.700 ± 0.020``, ``at least 0.850``."""
     parts = []
     if target is not None:
-        given = "" if expectation.target is not None else " (predicted)"
-        parts.append(f"{target:.3f} ± {expectation.tol:.3f}{given}")
+        origin = _origin(expectation)
+        parts.append(f"{target:.3f} ± {expectation.tol:.3f}{'' if origin == 'given' else f' ({origin})'}")
     if expectation.min is not None:
         parts.append(f"at least {expectation.min:.3f}")
     if expectation.max is not None:

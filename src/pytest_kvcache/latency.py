@@ -83,6 +83,14 @@ def e2e(exchanges: Sequence[Exchange]) -> Latency:
     return Latency.of(e.e2e for e in exchanges if e.ok)
 
 
+def lateness(exchanges: Sequence[Exchange]) -> Latency:
+    """How long after its scheduled time every request was sent first, answered or not: the schedule that was kept."""
+    first = ((e, e.earlier[0] if e.earlier else e) for e in exchanges)
+    return Latency.of(
+        attempt.sent - e.scheduled for e, attempt in first if e.scheduled is not None and attempt.sent is not None
+    )
+
+
 def output_rate(exchanges: Sequence[Exchange]) -> float | None:
     """Generated tokens per second, over the time from the first request sent to the last answer; None if unknown."""
     whole = [e for e in exchanges if e.ok and e.sent is not None]

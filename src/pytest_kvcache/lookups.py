@@ -9,6 +9,7 @@ from itertools import chain, islice
 from .model import Composed, Exchange, Lookup, Request
 
 SpaceOf = Callable[[Request], Hashable]
+_NEVER_COMPUTED = ("http", "connect")  # kinds of failures that reached no engine's cache
 
 
 def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
@@ -32,14 +33,25 @@ def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: Space
     first = list(islice(requests, 1))
     if first and not first[0].prompt.ids:
         return None
-    return _answered(chain(first, requests), exchanges, space)
+    return answered(lookups_of(chain(first, requests), space), exchanges)
 
 
-def _answered(requests: Iterable[Request], exchanges: Sequence[Exchange], space: SpaceOf) -> Iterator[Lookup]:
+def answered(lookups: Iterable[Lookup], exchanges: Sequence[Exchange]) -> Iterator[Lookup]:
     """Return look-ups with the length of their answers: the next turn may say what was generated."""
-    for number, lookup in enumerate(lookups_of(requests, space)):
+    for number, lookup in enumerate(lookups):
         untold = exchanges[number].completion_tokens if number < len(exchanges) else None
         yield replace(lookup, untold=untold or 0)
+
+
+def may_be_cached(exchange: Exchange | None) -> bool:
+    """Return whether a request may have left its prompt in the cache: failed ones do, unless they were refused.
+
+    Args:
+        exchange: None when an earlier run sent the request.
+    """
+    if exchange is None or exchange.failure is None:
+        return True
+    return exchange.sent is not None and exchange.failure.kind not in _NEVER_COMPUTED
 
 
 def by_time(exchanges: Sequence[Exchange]) -> list[int]:

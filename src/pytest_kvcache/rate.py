@@ -98,7 +98,7 @@ def _unskippable(expectation: Expectation, measurements: Sequence[Measurement]) 
     return None
 
 
-def _in_sums(expectation: Expectation, m: Measurement) -> list[bool] | Finding:
+def in_sums(expectation: Expectation, m: Measurement) -> list[bool] | Finding:
     """Return which exchanges count: not those of skipped turns, nor those that nobody could have warmed."""
     later = [not _skipped(expectation, e) for e in m.exchanges]
     if expectation.requests == "all":
@@ -128,7 +128,7 @@ def _without(rate: Rate, left_out: Sequence[Exchange], m: Measurement) -> Rate |
 
 
 def _token_rate(expectation: Expectation, m: Measurement) -> Rate | Finding:
-    kept, counters = _in_sums(expectation, m), m.counters
+    kept, counters = in_sums(expectation, m), m.counters
     if isinstance(kept, Finding):
         return kept
     if counters is not None and expectation.source != "usage":
@@ -183,58 +183,6 @@ def _usage_advice(m: Measurement) -> str:
 
 def _lost_counters(m: Measurement) -> str:
     return m.findings[0].sentence if m.findings else ""
-
-
-def predicted_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
-    """The rate that caches of the servers' block sizes reach; None when any window has no exact prediction."""
-    if any(m.prediction is None or not m.prediction.exact for m in measurements):
-        return None
-    return ceiling_rate(expectation, measurements)
-
-
-def ceiling_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:
-    """The rate that no cache can exceed on these workloads, but for :func:`predicted_slack`; None: not known."""
-    predictions = [m.prediction for m in measurements if m.prediction is not None]
-    if len(predictions) != len(measurements) or expectation.tier != "total":
-        return None
-    by_request = expectation.weight == "request"
-    if by_request and (expectation.requests == "warm" or any(p.slack for p in predictions)):
-        return None  # which of the requests had a hit is not known
-    if expectation.requests == "all" and not expectation.skip_turns and not by_request:
-        query = sum(p.query_tokens for p in predictions)
-        return sum(p.hit_tokens for p in predictions) / query if query else None
-    hits = queries = 0
-    for hit, _, length in _predicted(expectation, measurements) or ():
-        hits += bool(hit) if by_request else hit
-        queries += 1 if by_request else length
-    return hits / queries if queries else None
-
-
-def predicted_slack(expectation: Expectation, measurements: Sequence[Measurement]) -> float:
-    """How far above the predicted rate the true one may lie, because what was generated is not known token by token."""
-    predictions = [m.prediction for m in measurements if m.prediction is not None]
-    slack = sum(p.slack for p in predictions)
-    if not slack:
-        return 0.0
-    counted = _predicted(expectation, measurements)
-    query = sum(p.query_tokens for p in predictions) if counted is None else sum(length for _, _, length in counted)
-    if counted is not None and all(p.room or not p.slack for p in predictions):
-        slack = sum(more for _, more, _ in counted)
-    return slack / query if query else 0.0
-
-
-def _predicted(expectation: Expectation, measurements: Sequence[Measurement]) -> list[tuple[int, int, int]] | None:
-    """Return predicted hits, what may come on top and prompt of each request that counts; None when not known."""
-    found: list[tuple[int, int, int]] = []
-    for m in measurements:
-        prediction, kept = m.prediction, _in_sums(expectation, m)
-        if prediction is None or isinstance(kept, Finding) or len(prediction.per_request) != len(m.exchanges):
-            return None
-        room = prediction.room or [0] * len(m.exchanges)
-        for exchange, keep, hit, more in zip(m.exchanges, kept, prediction.per_request, room, strict=True):
-            if keep:
-                found.append((hit, more, prompt_tokens(exchange)))
-    return found
 
 
 def warm_rate(expectation: Expectation, measurements: Sequence[Measurement]) -> float | None:

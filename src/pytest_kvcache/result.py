@@ -55,6 +55,11 @@ class Result:
         return self.verdict.predicted
 
     @property
+    def simulated(self) -> float | None:
+        """The rate that a cache as large as the server's reaches, which evicts; None when that is not known."""
+        return self.verdict.simulated
+
+    @property
     def ceiling(self) -> float | None:
         """The rate that no cache can exceed on this workload; None for traffic of your own."""
         return self.verdict.ceiling
@@ -88,6 +93,11 @@ class Result:
     def e2e(self) -> Latency:
         """End-to-end latency, seconds."""
         return latency.e2e(self.exchanges)
+
+    @property
+    def arrival(self) -> Latency:
+        """How much later than scheduled requests were sent, seconds; empty when no schedule was asked for."""
+        return latency.lateness(self.exchanges)
 
     def _require_valid(self) -> None:
         if self.verdict.status == "inconclusive" or self.verdict.hit_rate is None:

@@ -9,7 +9,18 @@ import pytest
 from pytest_kvcache.diagnose import findings
 from pytest_kvcache.errors import ExpectationFailed, MeasurementError
 from pytest_kvcache.judge import judge
-from pytest_kvcache.model import Exchange, Expectation, Failure, Finding, Measurement, Prediction, ServerFacts, Tokens
+from pytest_kvcache.model import (
+    Exchange,
+    Expectation,
+    Failure,
+    Finding,
+    Loss,
+    Measurement,
+    Prediction,
+    ServerFacts,
+    Tokens,
+    Waterfall,
+)
 from pytest_kvcache.result import Result
 
 FACTS = ServerFacts(engine="vllm", model="tiny", variant="v1-admission", version="0.32.0", block_size=16, caching=True)
@@ -261,3 +272,159 @@ def test_failed_requests_widen_the_rate_by_what_they_may_have_looked_up(allowed:
     assert (verdict.low, verdict.high) == (0.408, 1.0)
     inside = judge(Expectation(min=0.5, max_failed=1), [m])
     assert (inside.status, inside.findings[0].code) == ("inconclusive", "KV123")
+
+
+# --- against a cache of the server's size -----------------------------------------------------------------------------
+
+SIMULATED = Expectation(target="simulated", tol=0.03)
+
+
+def simulated(*hits: int, query: int = 1000, **more: object) -> Prediction:
+    return replace(prediction(*hits, query=query), capacity=1584, **more)  # type: ignore[arg-type] # a shorthand
+
+
+def small(*cached: int, hits: tuple[int, ...] = (416, 416), **more: object) -> Measurement:
+    """Requests of 1,000 tokens on a cache of 1,584, where an unlimited one would reuse 704 of each."""
+    given = {"facts": replace(FACTS, capacity=1584), "simulated": simulated(*hits), **more}
+    return measurement(*(exchange(cached=tokens) for tokens in cached), **given)
+
+
+@pytest.mark.parametrize(
+    ("cached", "status", "code"),
+    [
+        ((416, 416), "pass", None),
+        ((386, 386), "pass", None),  # exactly tol away
+        ((385, 386), "fail", "KV201"),
+        ((446, 446), "pass", None),
+        ((447, 446), "fail", "KV202"),
+    ],
+)
+def test_simulated_target_is_two_sided(cached: tuple[int, int], status: str, code: str | None) -> None:
+    verdict = judge(SIMULATED, [small(*cached)])
+    assert (verdict.status, verdict.target, verdict.target_from, verdict.simulated) == (
+        status, 0.416, "simulated", 0.416
+    )  # fmt: skip
+    assert verdict.predicted == 0.704
+    assert [f.code for f in verdict.findings if f.code.startswith("KV2")] == ([code] if code else [])
+    assert "wanted 0.416 ± 0.030 (simulated)" in verdict.sentence
+
+
+def test_simulated_target_is_that_of_all_runs() -> None:
+    one, other = small(416, 416), small(0, 0, 0, hits=(0, 96, 96), prediction=prediction(0, 704, 704))
+    verdict = judge(SIMULATED, [one, other])
+    assert (verdict.target, verdict.hit_rate) == ((2 * 416 + 2 * 96) / 5000, 832 / 5000)
+    assert verdict.status == "fail"
+    assert judge(replace(SIMULATED, tol=0.0384), [one, other]).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("expectation", "origin"),
+    [(Expectation(), "predicted"), (Expectation(target=0.4), "given"), (Expectation(min=0.1), None)],
+)
+def test_other_targets_are_told_beside_the_simulated_rate(expectation: Expectation, origin: str | None) -> None:
+    verdict = judge(expectation, [small(416, 416)])
+    assert (verdict.simulated, verdict.target_from) == (0.416, origin)
+
+
+def test_simulated_counts_the_requests_that_are_counted() -> None:
+    cold = small(0, 704, 96, hits=(0, 704, 96), prediction=prediction(0, 704, 704))
+    assert judge(SIMULATED, [cold]).target == pytest.approx(800 / 3000)
+    warm = judge(replace(SIMULATED, requests="warm"), [cold])
+    assert (warm.status, warm.target, warm.hit_rate) == ("pass", 0.4, 0.4)
+    by_request = judge(replace(SIMULATED, weight="request", source="usage"), [cold])
+    assert (by_request.status, by_request.target, by_request.hit_rate) == ("pass", 2 / 3, 2 / 3)
+    turns = [exchange(cached=hit, session=0, turn=turn) for turn, hit in enumerate((0, 704, 96))]
+    later = judge(replace(SIMULATED, skip_turns=2), [replace(cold, exchanges=tuple(turns))])
+    assert (later.status, later.target, later.hit_rate) == ("pass", 0.096, 0.096)
+
+
+def test_answers_that_nobody_told_leave_room_above_the_simulated_rate() -> None:
+    room = {"slack": 200, "room": (0, 200)}
+    m = small(416, 616, simulated=simulated(416, 416, **room), prediction=replace(prediction(704, 704), **room))
+    assert judge(replace(SIMULATED, tol=0.0), [m]).status == "pass"
+    more = small(416, 632, simulated=m.simulated, prediction=m.prediction)
+    assert [f.code for f in judge(replace(SIMULATED, tol=0.0), [more]).findings] == ["KV305", "KV202"][::-1]
+    own = small(416, 616, simulated=simulated(416, 416), prediction=replace(prediction(704, 704), **room))
+    assert judge(replace(SIMULATED, tol=0.0), [own]).status == "fail"  # the room is that of the simulation
+
+
+def test_prompts_that_may_be_warm_may_hit_more_than_simulated() -> None:
+    m = small(700, 700, prediction=replace(prediction(704, 704), fresh=False))
+    assert judge(SIMULATED, [m]).status == "pass"
+    assert judge(SIMULATED, [small(300, 300, prediction=m.prediction)]).status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("m", "said", "advice"),
+    [
+        (small(416, 416, simulated=None, facts=FACTS), "vllm does not tell how many tokens it holds", "as a number"),
+        (
+            small(416, 416, simulated=None, facts=replace(FACTS, capacity=1584, block_size=None)),
+            "the cache's block size, and vllm does not tell it",
+            "kv.probe.granularity()",
+        ),
+        (small(416, 416, simulated=None), "the tokens of every prompt", "kv.replay"),
+        (
+            small(416, 416, engines={"0": Tokens(2000, {"local": 416, "external": 416}, 2000)}),
+            "416 tokens were hit behind the device cache",
+            "tier='local'",
+        ),
+        (small(416, 416, simulated=simulated(query=0)), "none was sent that counts", ""),
+    ],
+)
+def test_simulated_rate_that_is_not_known_is_inconclusive(m: Measurement, said: str, advice: str) -> None:
+    verdict = judge(SIMULATED, [m])
+    assert verdict.status == "inconclusive"
+    assert (verdict.target, verdict.target_from, verdict.simulated) == (None, None, None)
+    (finding,) = (f for f in verdict.findings if f.code == "KV115")
+    assert finding.sentence.startswith("target='simulated' needs ")
+    assert said in finding.sentence
+    assert advice in finding.advice
+    assert verdict.sentence.endswith("[KV115]")
+
+
+def test_one_of_several_runs_without_a_simulation_is_enough() -> None:
+    assert judge(SIMULATED, [small(416, 416), small(416, 416, simulated=None)]).status == "inconclusive"
+
+
+def test_simulated_by_request_needs_answers_that_are_known() -> None:
+    m = small(416, 416, simulated=simulated(416, 416, slack=16, room=(0, 16)))
+    verdict = judge(replace(SIMULATED, weight="request"), [m])
+    assert verdict.status == "inconclusive"
+    assert "weight='request'" in verdict.sentence
+
+
+def test_the_device_cache_alone_is_judged_beside_other_tiers() -> None:
+    m = small(832, 0, engines={"0": Tokens(2000, {"local": 416, "external": 416}, 2000)}, hits=(416, 0))
+    verdict = judge(replace(SIMULATED, tier="local"), [m])
+    assert (verdict.status, verdict.hit_rate, verdict.target) == ("pass", 0.208, 0.208)
+    assert judge(Expectation(min=0.2, tier="external"), [m]).simulated is None
+
+
+def lost(*losses: Loss) -> Waterfall:
+    return Waterfall(1408, losses, 1408 - sum(loss.tokens for loss in losses))
+
+
+def test_cause_is_what_a_cache_of_that_size_does_not_lose() -> None:
+    # of 1,408 predicted tokens 576 are evicted in the simulation too; 288 more are missing, most by routing
+    routed = lost(Loss("cold", 900), Loss("routing", 200, "two engines", "route"), Loss("eviction", 664, "too small"))
+    verdict = judge(SIMULATED, [small(272, 272, waterfall=routed)])
+    assert verdict.status == "fail"
+    assert "(0.144 below)" in verdict.sentence
+    assert verdict.sentence.endswith("200 tokens lost to routing over engines; two engines; route [KV308]")
+    evicted = lost(Loss("routing", 87, "two engines"), Loss("eviction", 664, "too small", "give it more"))
+    verdict = judge(SIMULATED, [small(272, 272, waterfall=evicted)])
+    assert verdict.sentence.endswith("664 tokens lost to eviction; too small; give it more [KV324]")
+    ordinary = lost(Loss("cold", 900), Loss("rounding", 50), Loss("template", 60), Loss("eviction", 576))
+    verdict = judge(SIMULATED, [small(272, 272, waterfall=ordinary)])
+    assert verdict.sentence.endswith("of 2,000 tokens hit [KV201]")
+
+
+def test_result_tells_the_simulated_rate_and_the_schedule_that_was_kept() -> None:
+    again = exchange(scheduled=1.0, sent=9.0, earlier=(failed(sent=1.5),))
+    late = [exchange(scheduled=1.0, sent=1.25), again, exchange(scheduled=3.0, sent=None), exchange(sent=7.0)]
+    result = Result(measurement(*late, facts=FACTS, simulated=simulated(416, 416, 416, 416)))
+    assert result.simulated == 0.416
+    assert result.arrival.samples == (0.25, 0.5)
+    assert Result(GOOD).simulated is None
+    assert Result(GOOD).arrival.samples == ()

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from pytest_kvcache.expected import ceiling_rate, predicted_rate, predicted_slack
 from pytest_kvcache.judge import judge
 from pytest_kvcache.model import Exchange, Expectation, Failure, Finding, Measurement, Prediction, ServerFacts, Tokens
-from pytest_kvcache.rate import Rate, ceiling_rate, predicted_rate, predicted_slack, rate_of
+from pytest_kvcache.rate import Rate, rate_of
 
 FACTS = ServerFacts(engine="vllm", model="m", variant="v1-admission", version="0.32.0", block_size=16, caching=True)
 CACHED = ((0, 100), (96, 200), (192, 300)), ((64, 120), (112, 220), (208, 320))

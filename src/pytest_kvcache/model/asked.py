@@ -19,7 +19,8 @@ class Expectation:
     Without ``target``, ``min`` and ``max`` the predicted rate is the target.
 
     Attributes:
-        target: wanted rate, two-sided with ``tol``.
+        target: wanted rate, two-sided with ``tol``; ``simulated``: what a cache as large as the server's reuses of what
+            was sent.
         tol: allowed absolute distance from ``target`` (0.02 = two points); also that of a predicted target.
         min: lowest acceptable rate, inclusive.
         max: highest acceptable rate, inclusive.
@@ -33,7 +34,7 @@ class Expectation:
         skip_turns: the first so many turns of every conversation are in neither sum.
     """
 
-    target: float | None = None
+    target: float | Literal["simulated"] | None = None
     tol: float = 0.02
     min: float | None = None
     max: float | None = None

@@ -9,6 +9,7 @@ from ..errors import ExpectationFailed
 from .measured import Finding
 
 Status = Literal["pass", "fail", "inconclusive"]
+Origin = Literal["given", "predicted", "simulated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,10 @@ class Verdict:
         sentence: one line for a failure text; its first word is ``hit rate`` or ``inconclusive`` unless passed.
         hit_tokens / query_tokens: what the rate was computed from; None when there is no valid number.
         hit_rate: the judged rate; None when undefined or invalid.
-        target: the rate that was asked for; None when only bounds were.
+        target: the rate that was asked for, as a number also where it is predicted or simulated; None when only bounds
+            were, or it is not known.
+        target_from: where the target comes from; None without one.
+        simulated: the rate that a cache as large as the server's reaches; None when that is not known.
         source: where the rate came from, ``counters`` or ``usage``; None without one.
         low / high: the bounds of the rate, where printed digits or the engine's own probes leave some room; None when
             it is exact.
@@ -34,7 +38,9 @@ class Verdict:
     hit_tokens: int | None = None
     query_tokens: int | None = None
     target: float | None = None
+    target_from: Origin | None = None
     predicted: float | None = None
+    simulated: float | None = None
     ceiling: float | None = None
     source: Literal["counters", "usage"] | None = None
     low: float | None = None

@@ -86,7 +86,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What an unlimited cache of the server's block size reuses on a workload.
+    """What a cache of the server's block size reuses on a workload.
 
     Attributes:
         hit_tokens: of the measured requests, in total.
@@ -99,6 +99,7 @@ class Prediction:
         room: of ``slack``, the part of each measured request; empty: only the total is known.
         prefill_hit_tokens: of the requests that warm the cache; more than this means it was warm already.
         fresh: nobody can have sent these prompts before; otherwise more may hit than these requests explain.
+        capacity: tokens that the cache holds; None: an unlimited one.
     """
 
     hit_tokens: int
@@ -110,6 +111,7 @@ class Prediction:
     room: tuple[int, ...] = ()
     prefill_hit_tokens: int = 0
     fresh: bool = True
+    capacity: int | None = None
 
     @property
     def hit_rate(self) -> float | None:
@@ -159,7 +161,9 @@ class Measurement:
         planned: how many requests the workload has; fewer exchanges: conversations ended early. None: any number.
         prefill: the requests that warmed the cache.
         own_traffic: True when all traffic in the window was sent by this package, so that tokens can be reconciled.
-        prediction: None when the prompts are not known token by token.
+        prediction: of an unlimited cache; None when the prompts are not known token by token.
+        simulated: of one that holds no more than the server's, all engines together; None when its size, its block
+            size or the prompts are not known.
         prefix_len: tokens that a request shares by construction; None for traffic of the user's own.
         waterfall: where reuse was lost; None when that is not known.
         divergence: where requests that should share a prefix part; None when none do, or that is not known.
@@ -181,6 +185,7 @@ class Measurement:
     prefill: tuple[Exchange, ...] = ()
     own_traffic: bool = True
     prediction: Prediction | None = None
+    simulated: Prediction | None = None
     prefix_len: int | None = None
     waterfall: Waterfall | None = None
     divergence: Divergence | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 import pytest
 
@@ -19,7 +19,7 @@ HIT_RATE = "hit_rate"
 
 
 def hit_rate(
-    target: float | None = None,
+    target: float | Literal["simulated"] | None = None,
     tol: float = 0.02,
     *,
     min: float | None = None,
@@ -32,14 +32,17 @@ def hit_rate(
     skip_turns: int = 0,
 ) -> Expectation:
     """Judge the prefix-cache hit rate of the test: `target` within ±`tol`, at least `min`, at most `max`; nothing: the
-    rate predicted from the prompts and the server's block size. Measured is what kv.run sent, or without the kv fixture
+    rate predicted from the prompts and the server's block size; `target='simulated'`: that of an LRU cache of the
+    server's size, which evicts what does not fit. Measured is what kv.run sent, or without the kv fixture
     the whole test. `tier` is local, external, host, storage, ... or total; `requests='warm'` leaves out the requests
     that had nothing to hit, `skip_turns=1` the first turn of every conversation; more than `max_failed` failed requests
     fail the test.
     """
     from ..model import Expectation, Scope, Source, Tier, Weight
 
-    for name, value in {"target": target, "min": min, "max": max}.items():
+    if isinstance(target, str) and target != "simulated":
+        raise ConfigurationError(f"target={target!r} is no rate; expected a ratio such as 0.7, or 'simulated'")
+    for name, value in {"target": None if target == "simulated" else target, "min": min, "max": max}.items():
         if value is not None:
             _check_ratio(name, value)
     _check_ratio("tol", tol)
@@ -57,13 +60,22 @@ def hit_rate(
     for name, number, of in (("max_failed", max_failed, "requests"), ("skip_turns", skip_turns, "turns")):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ConfigurationError(f"{name}={number!r} is no number of {of}")
-    if skip_turns and tier != "total":
+    asked = Expectation(target, tol, min, max, weight, tier, source, requests, max_failed, skip_turns)
+    _check_together(asked)
+    return asked
+
+
+def _check_together(asked: Expectation) -> None:
+    if asked.skip_turns and asked.tier != "total":
         raise ConfigurationError("skip_turns needs tier='total': replies do not tell the tier of their cached tokens")
-    if weight == "request" and requests == "warm":
+    if asked.target == "simulated" and asked.tier not in ("total", "local"):
+        raise ConfigurationError(
+            f"target='simulated' is the rate of the device cache: tier='total' or 'local', not {asked.tier!r}"
+        )
+    if asked.weight == "request" and asked.requests == "warm":
         raise ConfigurationError("requests='warm' is for token-weighted rates; weight='request' counts all requests")
-    if weight == "request" and source == "counters":
+    if asked.weight == "request" and asked.source == "counters":
         raise ConfigurationError("weight='request' comes from each reply's usage; source='counters' cannot tell it")
-    return Expectation(target, tol, min, max, weight, tier, source, requests, max_failed, skip_turns)
 
 
 def kv_reset(mode: ResetMode = "require") -> ResetMode:

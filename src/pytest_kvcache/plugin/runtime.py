@@ -162,7 +162,13 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     verdict = judge(asked, state.measurements)
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
-        verdict = Verdict("inconclusive", f"inconclusive: {error}", target=asked.target, findings=(finding,))
+        verdict = Verdict(
+            "inconclusive",
+            f"inconclusive: {error}",
+            target=verdict.target,
+            target_from=verdict.target_from,
+            findings=(finding,),
+        )
     _keep(item, state, verdict, [(m, judge(asked, [m])) for m in state.measurements])
     return verdict
 

@@ -7,7 +7,7 @@ import re
 from .record import Record
 
 PREFIX = "kv_"
-_NUMBERS = ("verdict", "hit_rate", "target", "predicted", "hit_tokens", "query_tokens")
+_NUMBERS = ("verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens")
 _OURS = re.compile(rf"{PREFIX}(engine|findings|(\d+_)?({'|'.join(_NUMBERS)}))")
 
 
@@ -34,7 +34,7 @@ def _numbers(prefix: str, judged: Record) -> list[tuple[str, str]]:
     rates = judged["hit_rate"]
     values = (
         judged["verdict"],
-        *(_rate(rates[name]) for name in ("measured", "target", "predicted")),
+        *(_rate(rates[name]) for name in ("measured", "target", "predicted", "simulated")),
         *(_count(judged[name]) for name in ("hit_tokens", "query_tokens")),
     )
     return [(prefix + name, value) for name, value in zip(_NUMBERS, values, strict=True)]

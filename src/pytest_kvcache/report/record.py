@@ -5,7 +5,9 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ========================== =============================================================================================
 ``hit_rate``               ``measured``; ``low``, ``high``: the bounds that printed digits and tolerances leave it, None
                            where it is exact; ``warm``: over the requests that had something to hit; ``target``;
-                           ``predicted``; ``ceiling``
+                           ``target_from``: ``given``, ``predicted`` or ``simulated``; ``predicted``: an unlimited cache;
+                           ``simulated``: one as large as the server's, which evicts; ``ceiling``
+``simulated_cache``        ``capacity_tokens`` and ``block_size`` of the simulated cache; None: not known, or several
 ``engine``                 what answered; ``unconfirmed``: how it reports was not read in its own source
 ``engines``, ``aside``     tokens of each engine; those ``aside`` are shown and never summed
 ``tiers``                  of all summed engines: ``local``, every other tier by name, ``external`` = all but ``local``
@@ -13,6 +15,7 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ``pressure``               counters over the window, peaks of the samples taken during the load
 ``server_latency_s``       the engines' own histograms: exact means, quantiles with the bounds of their bucket
 ``ttft_s``, ``itl_s``, ... as the client saw them, exact
+``arrival_s``              how much later than scheduled requests were sent; no samples without a schedule
 ``runs[].waterfall``       tokens from ``ceiling`` down to ``measured``, each loss with its evidence; None: not known
 ``runs[].divergence``      where requests that should share a prefix part, without their text
 ``runs[].turns``           of conversations: one row a turn
@@ -83,7 +86,9 @@ def _judged(verdict: Verdict) -> Record:
             "high": verdict.high,
             "warm": verdict.warm,
             "target": verdict.target,
+            "target_from": verdict.target_from,
             "predicted": verdict.predicted,
+            "simulated": verdict.simulated,
             "ceiling": verdict.ceiling,
         },
         "hit_tokens": verdict.hit_tokens,
@@ -148,6 +153,7 @@ def _measured(measurements: Sequence[Measurement], exchanges: Sequence[Exchange]
         "engines": {visible(name): _tokens(tokens) for name, tokens in sorted(engines.items())},
         "aside": {visible(name): _tokens(tokens) for name, tokens in sorted(aside.items())},
         "tiers": _tiers(engines),
+        "simulated_cache": _simulated_cache(measurements),
         "requests": {
             "total": len(exchanges),
             "failed": sum(not e.ok for e in exchanges),
@@ -157,6 +163,7 @@ def _measured(measurements: Sequence[Measurement], exchanges: Sequence[Exchange]
         "ttft_s": _latency(latency.ttft(exchanges)),
         "itl_s": _latency(latency.itl(exchanges)),
         "e2e_s": _latency(latency.e2e(exchanges)),
+        "arrival_s": _latency(latency.lateness(exchanges)),
         "output_tokens_per_s": latency.output_rate(exchanges),
         "server_latency_s": _server_latency(measurements),
         "pressure": _pressure([m.pressure for m in measurements if m.pressure is not None]),
@@ -218,6 +225,12 @@ def _tiers(engines: Mapping[str, Tokens]) -> Record:
         hit = sum(hits) if hits else None
         found[visible(tier)] = {"hit_tokens": hit, "hit_rate": _share(hit, query)}
     return found
+
+
+def _simulated_cache(measurements: Sequence[Measurement]) -> Record | None:
+    sizes = {(m.simulated.capacity, m.simulated.block_size) if m.simulated else None for m in measurements}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return None if size is None else {"capacity_tokens": size[0], "block_size": size[1]}
 
 
 def _share(hit: int | None, query: int) -> float | None:

@@ -51,20 +51,27 @@ def _arithmetic(record: Record) -> list[str]:
         sent = f" · {requests['total']} requests{lost}" if requests["total"] else ""
         hit = f"{record['hit_tokens']:,} of {record['query_tokens']:,} hit"
         lines.append(f"  {hit}, by {record['source']}{sent} · {_engine(engine)}")
-    lines += [*_rates(record["hit_rate"]), *_rows(record)]
+    lines += [*_rates(record["hit_rate"], record["simulated_cache"]), *_rows(record)]
     if record["ttft_s"]["count"]:
         lines.append(f"  TTFT {_ttft(record)} (p50/p95), {_output(record)} output")
+    late = record["arrival_s"]
+    if late["count"]:
+        lines.append(f"  sent {_duration(late['p50'])} (p50), {_duration(late['p95'])} (p95) later than scheduled")
     for title, names in (("server", _SPLIT), ("cached blocks", _RESIDENCY)):
         lines += _means(title, names, record["server_latency_s"])
     return lines + _pressure(record["pressure"])
 
 
-def _rates(rates: Record) -> list[str]:
+def _rates(rates: Record, cache: Record | None) -> list[str]:
     lines = []
     if rates["low"] is not None and rates["high"] is not None and _rate(rates["low"]) != _rate(rates["high"]):
         lines.append(f"  between {rates['low']:.3f} and {rates['high']:.3f}, as far as the counters can tell")
     if rates["warm"] is not None and rates["warm"] != rates["measured"]:
         lines.append(f"  {rates['warm']:.3f} over the requests that had something to hit")
+    simulated = rates["simulated"]
+    if simulated is not None and cache and (simulated != rates["predicted"] or rates["target_from"] == "simulated"):
+        size = f"{cache['capacity_tokens']:,} tokens in blocks of {cache['block_size']}"
+        lines.append(f"  a cache of {size} reuses {simulated:.3f} (simulated)")
     if rates["ceiling"] is not None and rates["measured"] is not None:
         missing = max(0.0, rates["ceiling"] - rates["measured"])
         lines.append(f"  an ideal cache reaches {rates['ceiling']:.3f}, {missing:.3f} more than was measured")

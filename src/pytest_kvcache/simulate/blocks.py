@@ -7,12 +7,12 @@ it. Only full blocks have a key (vLLM 0.32 ``v1/core/kv_cache_utils.py``: partia
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from ..model import Grain
 
 
-def block_keys(ids: Sequence[int], block_size: int, salt: str | None = None) -> list[int]:
+def block_keys(ids: Sequence[int], block_size: int, salt: Hashable = None) -> list[int]:
     """Return the key of every full block of ``ids``, first block first.
 
     Args:

@@ -1,19 +1,39 @@
-"""Look-ups to prediction: what an unlimited cache reuses, request by request."""
+"""Look-ups to prediction: what a cache reuses, request by request; one that is unlimited, unless another is given."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ..model import Grain, Lookup, Prediction
 from .tree import PrefixTree, common_prefix
 
 
+class Hit(NamedTuple):
+    """What one look-up reuses: so many tokens, and at most ``room`` more where tokens or their places are not known."""
+
+    tokens: int
+    room: int
+
+
+class Cache(Protocol):
+    """What look-ups are replayed through."""
+
+    def look_up(self, lookup: Lookup) -> Hit:
+        """Return the hit tokens of a prompt, and remember it with its output."""
+
+
 def predict(
-    load: Iterable[Lookup], grain: Grain, *, prefill: Iterable[Lookup] = (), warmed: Iterable[Lookup] = (), exact: bool
+    load: Iterable[Lookup],
+    grain: Grain,
+    *,
+    prefill: Iterable[Lookup] = (),
+    warmed: Iterable[Lookup] = (),
+    exact: bool,
+    cache: Cache | None = None,
 ) -> Prediction:
-    """Replay look-ups through an unlimited cache, every request after the one before it.
+    """Replay look-ups through a cache, every request after the one before it.
 
     Order among the measured requests matters only where they share more than was warmed; a real engine admits them in
     nearly that order and lets concurrent identical prompts hit the first one's blocks (vLLM 0.32, 27 bursts).
@@ -24,8 +44,9 @@ def predict(
         prefill: sent before, not measured.
         warmed: cached before that.
         exact: False when the grain is only a bound.
+        cache: that gives credit in this grain; None: an unlimited one.
     """
-    cache = UnlimitedCache(grain)
+    cache = cache or UnlimitedCache(grain)
     for lookup in warmed:
         cache.look_up(lookup)
     prefill_hit = sum(sum(cache.look_up(lookup)) for lookup in prefill)
@@ -47,39 +68,51 @@ def predict(
     )
 
 
-class Hit(NamedTuple):
-    """What one look-up reuses: so many tokens, and at most ``room`` more where tokens or their places are not known."""
-
-    tokens: int
-    room: int
-
-
 class UnlimitedCache:
-    """Remembers every prefix of every prompt, and what was generated after it."""
+    """Remembers every prefix of every prompt, and what was generated after it.
+
+    Attributes:
+        blocks: that it took so far; where an answer is not known and came twice, it counts twice.
+    """
 
     def __init__(self, grain: Grain) -> None:
         self.grain = grain
+        self.blocks = 0
         self._trees: dict[Hashable, PrefixTree] = {}
-        self._untold: dict[int, Lookup] = {}  # the last look-up of each session whose output is not known
+        self._answers = Untold(grain)
 
     def look_up(self, lookup: Lookup) -> Hit:
         """Return the hit tokens of a prompt, and remember it with its output."""
         tree = self._trees.setdefault(lookup.space, PrefixTree())
         shared, length = tree.insert(lookup.ids), len(lookup.ids)
+        self._count(shared, length)
         tokens = self.grain.credit(shared, length)
         if len(lookup.output) > 1:  # the KV of the last generated token is never computed
-            tree.insert(array("I", lookup.ids) + array("I", lookup.output[:-1]))
+            content = array("I", lookup.ids) + array("I", lookup.output[:-1])
+            self._count(tree.insert(content), len(content))
+        self._count(length, length + max(0, lookup.untold - 1))
         framed = self.grain.credit(shared + lookup.open, length) - tokens
-        return Hit(tokens, max(framed, self._room(lookup, tokens)))
+        return Hit(tokens, max(framed, self._answers.room(lookup, tokens)))
 
-    def _room(self, lookup: Lookup, tokens: int) -> int:
+    def _count(self, known: int, length: int) -> None:
+        self.blocks += length // self.grain.block - known // self.grain.block
+
+
+class Untold:
+    """Answers that nobody told: the next turn of their session may say them as they were generated."""
+
+    def __init__(self, grain: Grain) -> None:
+        self._grain = grain
+        self._before: dict[int, Lookup] = {}  # the last look-up of each session whose output is not known
+
+    def room(self, lookup: Lookup, tokens: int) -> int:
         """Return what more may hit if the previous answer's tokens stand in this prompt as they were generated."""
         if lookup.session is None:
             return 0
-        before = self._untold.pop(lookup.session, None)
+        before = self._before.pop(lookup.session, None)
         if lookup.untold:
-            self._untold[lookup.session] = lookup
+            self._before[lookup.session] = lookup
         if before is None or common_prefix(before.ids, lookup.ids) < len(before.ids):
             return 0
         most = len(before.ids) + max(0, before.untold - 1)
-        return max(0, self.grain.credit(most, len(lookup.ids)) - tokens)
+        return max(0, self._grain.credit(most, len(lookup.ids)) - tokens)

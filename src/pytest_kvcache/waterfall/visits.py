@@ -11,11 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..lookups import may_be_cached
 from ..model import Exchange, Lookup, Measurement
 from ..reconcile import prompt_tokens
 from ..simulate.tree import Node, PrefixTree
-
-_NEVER_COMPUTED = ("http", "connect")  # kinds of failures that reached no engine's cache
 
 
 class Run(NamedTuple):
@@ -82,7 +81,7 @@ def trace(
     exchanges = measured.prefill if len(measured.prefill) == len(prefill) else (None,) * len(prefill)
     asked += _in_order(_Asked(*pair, None) for pair in zip(prefill, exchanges, strict=True))
     asked += _in_order(_attempts(load, measured.exchanges))
-    asked = [one for one in asked if one.lookup.ids and _cached(one.exchange)]
+    asked = [one for one in asked if one.lookup.ids and may_be_cached(one.exchange)]
     trees: dict[Hashable, PrefixTree] = {}
     for one in asked:
         tree = trees.setdefault(one.lookup.space, PrefixTree())
@@ -103,12 +102,6 @@ def _in_order(asked: Iterable[_Asked]) -> list[_Asked]:
         return math.inf if one.exchange is None or one.exchange.sent is None else one.exchange.sent
 
     return sorted(asked, key=sent)
-
-
-def _cached(exchange: Exchange | None) -> bool:
-    if exchange is None or exchange.failure is None:
-        return True
-    return exchange.sent is not None and exchange.failure.kind not in _NEVER_COMPUTED
 
 
 def _content(lookup: Lookup) -> Sequence[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_kvcache.histogram import Histogram
-from pytest_kvcache.model import Pressure, Tokens, Verdict
+from pytest_kvcache.model import Prediction, Pressure, Tokens, Verdict
 from pytest_kvcache.report.record import check_record
 
 from .made import CUT, FACTS, GIVEN_UP, INF, LATE, REFUSED, TEN, WHOLE, judged, measured
@@ -135,10 +135,31 @@ def test_engine() -> None:
 
 def test_interval_and_warm_rate() -> None:
     verdict = Verdict("pass", "hit rate 0.7", 0.7, 7, 10, predicted=0.8, ceiling=0.9)
-    fixed = {"measured": 0.7, "target": None, "predicted": 0.8, "ceiling": 0.9}
+    fixed = {"measured": 0.7, "predicted": 0.8, "ceiling": 0.9, **dict.fromkeys(("target", "target_from", "simulated"))}
     assert check_record("t", verdict, [])["hit_rate"] == {**fixed, "low": None, "high": None, "warm": None}
     told = {"low": 0.69, "high": 0.71, "warm": 0.95}
     assert check_record("t", replace(verdict, **told), [])["hit_rate"] == {**fixed, **told}
+
+
+def test_rate_of_a_cache_of_the_servers_size() -> None:
+    verdict = Verdict("pass", "hit rate 0.7", 0.7, target=0.6, target_from="simulated", predicted=0.8, simulated=0.6)
+    rates = check_record("t", verdict, [])["hit_rate"]
+    assert (rates["target"], rates["target_from"], rates["simulated"]) == (0.6, "simulated", 0.6)
+    small, large = (measured(simulated=Prediction(6, 10, (6,), 16, capacity=capacity)) for capacity in (1584, 4000))
+    assert judged(small)["simulated_cache"] == {"capacity_tokens": 1584, "block_size": 16}
+    assert judged(small, small)["simulated_cache"] == {"capacity_tokens": 1584, "block_size": 16}
+    record = judged(small, large)
+    assert record["simulated_cache"] is None
+    assert [run["simulated_cache"]["capacity_tokens"] for run in record["runs"]] == [1584, 4000]
+    assert judged(small, measured())["simulated_cache"] is None
+    assert judged(measured())["simulated_cache"] is None
+
+
+def test_arrival_against_the_schedule() -> None:
+    late = [replace(WHOLE, scheduled=sent, sent=sent + 0.25 * number) for number, sent in enumerate((1.0, 2.0, 3.0))]
+    arrival = judged(measured(exchanges=(*late, WHOLE, REFUSED)))["arrival_s"]
+    assert arrival == {"p50": 0.25, "p95": pytest.approx(0.475), "p99": pytest.approx(0.495), "mean": 0.25, "count": 3}
+    assert judged(measured(exchanges=(WHOLE,)))["arrival_s"]["count"] == 0
 
 
 def test_hostile_names_of_engines_and_tiers_are_written_out() -> None:

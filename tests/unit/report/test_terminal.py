@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_kvcache.histogram import Histogram
-from pytest_kvcache.model import Pressure, Tokens
+from pytest_kvcache.model import Prediction, Pressure, Tokens
 from pytest_kvcache.report.terminal import table
 
 from .made import FACTS, INF, LATE, REFUSED, TEN, WHOLE, judged, lines, measured
@@ -48,6 +48,23 @@ def test_engine_that_is_not_summed_says_so() -> None:
     ]
     only = judged(measured(aside={"lmcache": Tokens(1000, {"local": 16})}))
     assert "  aside lmcache  16 of 1,000 hit  0.016 (not summed)" in lines(only)
+
+
+def test_simulated_only_where_it_says_something() -> None:
+    simulated = Prediction(412, 1000, (412,), 16, capacity=1584)
+    run = measured({"0": PLAIN}, simulated=simulated)
+    said = ["  a cache of 1,584 tokens in blocks of 16 reuses 0.412 (simulated)"]
+    assert between(judged(run, simulated=0.412, predicted=0.7)) == said
+    assert between(judged(run, simulated=0.412, predicted=0.412, target=0.412, target_from="simulated")) == said
+    assert between(judged(run, simulated=0.412, predicted=0.412, target=0.412, target_from="predicted")) == []
+    assert between(judged(run, predicted=0.7)) == []
+    assert between(judged(measured({"0": PLAIN}), simulated=0.412)) == []  # runs on caches of different sizes
+
+
+def test_requests_that_were_sent_late() -> None:
+    late = [replace(WHOLE, scheduled=1.0, sent=1.0 + delay, chunks=()) for delay in (0.0004, 0.0004, 0.0021)]
+    found = between(judged(measured({"0": PLAIN}, exchanges=tuple(replace(e, first_content=None) for e in late))))
+    assert found == ["  sent 0.4 ms (p50), 1.9 ms (p95) later than scheduled"]
 
 
 def test_tiers_only_when_several_moved() -> None:
