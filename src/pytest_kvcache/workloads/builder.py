@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation, Think, User
     from .lint import Lint
     from .recorded import Format
+    from .trace_replay import Rows, TraceReplay
     from .working_set import Reinit, Selection, WorkingSet
 
 
@@ -219,6 +220,46 @@ class WorkloadBuilder:
         from .recorded import read
 
         return read(Path(path), format=format, limit=limit, warm=warm, max_tokens=max_tokens)
+
+    def trace(
+        self,
+        trace: Rows,
+        *,
+        speed: float = 1.0,
+        clock: bool = True,
+        users: int | None = None,
+        think: bool = False,
+        output_len: int | None = None,
+        seed: int | None = None,
+        send: Send = "auto",
+    ) -> TraceReplay:
+        """Describe the requests of a trace: as long as they were, and sharing the blocks that they shared.
+
+        Their text is made of words, and the first ones are new in every run. Two requests have exactly the tokens in
+        common that the trace's blocks say; tokens without a block id are like no others. What the server does not take
+        is left out and counted in the notes of the result.
+
+        Args:
+            trace: an opened trace, or a part of one, such as ``trace.first(200)``.
+            speed: so many times faster than it was recorded.
+            clock: send each request when the trace says, whether or not others have been answered; only a later turn
+                of a session waits for the answer before it. Give ``kv.run`` no ``rate`` then, and so much
+                ``concurrency`` that no session waits for a place. False: requests follow answers, as many sessions at
+                once as ``concurrency`` says.
+            users: without the clock, how many sessions are meant to go at once. 1, with ``concurrency=1``: the requests
+                follow one another as in the trace, whichever session they belong to.
+            think: without the clock, wait before a later turn as long as the trace says, divided by ``speed``.
+            output_len: generated tokens of each request; None: as the trace says, and 1 where it says 0 or nothing.
+            seed: makes these prompts the same in every run of every test.
+            send: as for :meth:`shared_prefix`.
+
+        Raises:
+            WorkloadError: an argument is out of range. What the trace must tell (block size, times) and what depends
+                on the server is checked when the workload is run.
+        """
+        from .trace_replay import TraceReplay
+
+        return TraceReplay(trace, speed, clock, users, think, output_len, seed, send)
 
     def lint(
         self,
