@@ -58,4 +58,5 @@ def number_of(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) and "_" not in text else None
+    plain = text.isascii() and "_" not in text  # Python takes digits of all scripts, and 1_000
+    return number if plain and math.isfinite(number) else None

@@ -110,7 +110,7 @@ def _session(line: int, value: Any, file: str, *, alone: bool, options: Options)
         raise RowError(line, "hash_id_scope", "its 'hash_id_scope' is neither 'local' nor 'global'")
     if scope is None:
         told = (
-            "{count} sessions without 'hash_id_scope' (first: {line}): ids are taken to mean something inside them only"
+            "no 'hash_id_scope' in {count} of the sessions (first: {line}): ids mean something inside them only"
         )
         options.notes.add("hash_id_scope", line, told)
     return _Session(str(name), None if alone else line, size, None if scope == "global" else str(name))
