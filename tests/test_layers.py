@@ -42,7 +42,7 @@ PURE = {
             "unquoted",
         )
     ),
-    *(f"simulate/{name}.py" for name in ("blocks", "policies", "replay", "tree", "turns_forecast")),
+    *(f"simulate/{name}.py" for name in ("blocks", "bounded", "policies", "replay", "tree", "turns_forecast")),
     *(
         name_of(path)
         for path in FILES
@@ -78,9 +78,8 @@ def test_only_the_plugin_speaks_pytest_and_nobody_its_private_names(path: Path) 
 
 @pytest.mark.parametrize("path", [p for p in FILES if name_of(p).split("/")[0] not in SPEAKS_PYTEST], ids=name_of)
 def test_nobody_imports_the_plugin(path: Path) -> None:
-    allowed = (
-        {"pytest_kvcache.plugin.runner", "pytest_kvcache.plugin.settings"} if name_of(path) == "__init__.py" else set()
-    )
+    public = {f"pytest_kvcache.plugin.{name}" for name in ("observing", "replaying", "runner", "settings")}
+    allowed = public if name_of(path) == "__init__.py" else set()
     used = {".".join(name.split(".")[:3]) for name in imports(path) if name.startswith("pytest_kvcache.plugin")}
     assert used <= allowed
 

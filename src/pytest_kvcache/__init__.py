@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .capacity.curve import Curve as Curve
+    from .capacity.rules import Rules as Rules
+    from .capacity.simulated import Simulated as Simulated
     from .client import Client as Client
     from .endpoint import Endpoint as Endpoint
     from .endpoint import MetricsSource as MetricsSource
@@ -18,18 +21,23 @@ if TYPE_CHECKING:
     from .model import Divergence as Divergence
     from .model import Expectation as Expectation
     from .model import Measurement as Measurement
+    from .model import Row as Row
     from .model import Verdict as Verdict
     from .model import Waterfall as Waterfall
     from .pace import Pace as Pace
+    from .plugin.observing import Sampler as Sampler
+    from .plugin.replaying import TraceOpener as TraceOpener
     from .plugin.runner import Runner as Runner
-    from .plugin.runner import Sampler as Sampler
     from .plugin.settings import Settings as Settings
     from .result import Result as Result
+    from .traces import Trace as Trace
+    from .traces import open_trace as open_trace
     from .turns import Turns as Turns
     from .workloads import WorkloadBuilder as WorkloadBuilder
 
 _HOME = {
     "Client": "client",
+    "Curve": "capacity.curve",
     "Divergence": "model",
     "Endpoint": "endpoint",
     "Expectation": "model",
@@ -38,14 +46,20 @@ _HOME = {
     "Pace": "pace",
     "Plan": "experiment",
     "Result": "result",
+    "Row": "model",
+    "Rules": "capacity.rules",
     "Runner": "plugin.runner",
-    "Sampler": "plugin.runner",
+    "Sampler": "plugin.observing",
     "Settings": "plugin.settings",
+    "Simulated": "capacity.simulated",
+    "Trace": "traces",
+    "TraceOpener": "plugin.replaying",
     "Turns": "turns",
     "Verdict": "model",
     "Waterfall": "model",
     "WorkloadBuilder": "workloads",
     "observe": "experiment",
+    "open_trace": "traces",
     "run": "experiment",
 }
 __all__ = sorted(_HOME)

@@ -9,12 +9,14 @@ import pytest
 
 from ..endpoint import Endpoint
 from .keys import SETTINGS, STATE
-from .runner import Runner, Sampler
+from .observing import Sampler
+from .runner import Runner
 from .settings import SIM, Settings
 from .state import TestState
 
 if TYPE_CHECKING:
     from ..workloads import WorkloadBuilder
+    from .replaying import TraceOpener
 
 NO_ENDPOINT = "no endpoint to measure: give --kv-endpoint=URL, or --kv-endpoint=sim for the built-in simulated engine"
 
@@ -45,6 +47,18 @@ def kv_workload() -> WorkloadBuilder:
     from ..workloads import WorkloadBuilder
 
     return WorkloadBuilder()
+
+
+@pytest.fixture(scope="module")
+def kv_trace(request: pytest.FixtureRequest) -> TraceOpener:
+    """Opens traces: ``kv_trace("requests.jsonl", block_size=512)``. No endpoint is needed to simulate caches on them.
+
+    A relative path is taken from the current directory, else from the folder of the test file. A fixture of the whole
+    session has no test file: it calls ``pytest_kvcache.open_trace`` itself.
+    """
+    from .replaying import TraceOpener
+
+    return TraceOpener(request.path.parent)
 
 
 @pytest.fixture

@@ -1,26 +1,26 @@
-"""The objects that fixtures hand out: ``kv`` runs workloads, ``kv_metrics`` reads counters."""
+"""The object of the fixture ``kv``: it runs workloads and replays traces."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..endpoint import Endpoint
-from ..errors import ConfigurationError, MeasurementError
+from ..errors import ConfigurationError
+from .observing import Measured
 from .progress import Progress
 from .settings import Settings
 from .sync import run_sync
 
 if TYPE_CHECKING:
-    from ..model import Measurement, ResetMode
-    from ..pace import Arrival
+    from ..model import ResetMode
+    from ..pace import Arrival, Pace
     from ..protocols import Workload
     from ..result import Result
-    from ..scrape import Snapshot
+    from ..traces import Trace
+    from ..workloads.wording import Send
     from .probing import AsyncProbes, Probes
     from .state import TestState
 
@@ -102,19 +102,119 @@ class Runner:
         stream: bool = True,
     ) -> Result:
         """Do what :meth:`run` does, in an async test."""
-        from .. import experiment
         from ..pace import Pace
+
+        self._state.refuse_in_block("kv.run")
+        _check_pace(concurrency, rate, arrival, ramp)
+        _check_sending("run", retries, reset, settle)
+        limit = concurrency if concurrency is not None or rate is not None else self._settings.concurrency
+        if sessions is not None:
+            workload = _of_sessions(workload, sessions)
+        pace = Pace(limit, rate, arrival, ramp)
+        return await self._measure(workload, pace, retries=retries, reset=reset, settle=settle, stream=stream)
+
+    def replay(
+        self,
+        trace: Trace,
+        *,
+        speed: float = 1.0,
+        users: int | None = None,
+        concurrency: int | None = None,
+        max_span: float = 86_400.0,
+        output_len: int | None = None,
+        send: Send = "auto",
+        seed: int | None = None,
+        retries: int = 0,
+        reset: ResetMode | None = None,
+        stream: bool = True,
+    ) -> Result:
+        """Send the requests of a trace when it says, as long as it says, sharing what it says, and measure them.
+
+        What is sent is chosen on the trace: ``trace.first(200)``, ``.between(0, 600)``, ``.sampled(0.1)``,
+        ``.scaled(16)``. ``result.arrival`` tells how well the schedule was kept.
+
+        Args:
+            trace: from ``kv_trace``.
+            speed: so many times faster than it was recorded.
+            users: leave the trace's clock out: so many sessions at once, each request after the answer to the one
+                before it; with 1 all requests follow one another in the order of the trace.
+            concurrency: sessions going at once at most; who finds no place is sent later than it is due. None: no
+                limit.
+            max_span: seconds that the replay may take, a day: a clock in the wrong unit makes it 1,000 times as long.
+            output_len: generated tokens of each request; None: as the trace says, and 1 where it says 0 or nothing.
+            send: as for ``kv_workload.shared_prefix``.
+            seed: makes these prompts the same in every run of every test.
+            retries / reset / stream: as for :meth:`run`.
+
+        Raises:
+            KVCacheError: it would take too long, contradicts itself, or nothing could be measured; the message says
+                why and what to do.
+        """
+        started = self.areplay(
+            trace,
+            speed=speed,
+            users=users,
+            concurrency=concurrency,
+            max_span=max_span,
+            output_len=output_len,
+            send=send,
+            seed=seed,
+            retries=retries,
+            reset=reset,
+            stream=stream,
+        )
+        return run_sync(started, "await kv.areplay(...)")
+
+    async def areplay(
+        self,
+        trace: Trace,
+        *,
+        speed: float = 1.0,
+        users: int | None = None,
+        concurrency: int | None = None,
+        max_span: float = 86_400.0,
+        output_len: int | None = None,
+        send: Send = "auto",
+        seed: int | None = None,
+        retries: int = 0,
+        reset: ResetMode | None = None,
+        stream: bool = True,
+    ) -> Result:
+        """Do what :meth:`replay` does, in an async test."""
+        from .replaying import replayed
+
+        self._state.refuse_in_block("kv.replay")
+        _check_sending("replay", retries, reset)
+        workload, pace = replayed(
+            trace,
+            speed=speed,
+            users=users,
+            concurrency=concurrency,
+            max_span=max_span,
+            output_len=output_len,
+            send=send,
+            seed=seed,
+        )
+        return await self._measure(workload, pace, retries=retries, reset=reset, stream=stream)
+
+    async def _measure(
+        self,
+        workload: Workload,
+        pace: Pace,
+        *,
+        retries: int,
+        reset: ResetMode | None,
+        stream: bool,
+        settle: float = 0.0,
+    ) -> Result:
+        from .. import experiment
         from ..result import Result
         from .lock import aendpoint_lock
 
-        self._state.refuse_in_block("kv.run")
-        _check_pace(concurrency, rate, arrival, ramp, retries, settle)
-        _check_reset(reset)
         nonce = self._state.next_nonce()
-        limit = concurrency if concurrency is not None or rate is not None else self._settings.concurrency
         plan = experiment.Plan(
             nonce=nonce,
-            pace=Pace(limit, rate, arrival, ramp, nonce),
+            pace=replace(pace, seed=nonce),
             retries=retries,
             reset=reset or self._state.reset or self._settings.reset,
             settle=settle,
@@ -128,8 +228,6 @@ class Runner:
             warm=self._state.warm_at(self._endpoint.base),
             grain=self._state.grain_at(self._endpoint),
         )
-        if sessions is not None:
-            workload = _of_sessions(workload, sessions)
         progress = Progress.of(self._item.config, self._item.name)
         try:
             async with aendpoint_lock(self._endpoint.base):
@@ -163,25 +261,24 @@ class Runner:
         return Measured(self._endpoint, self._state)
 
 
-def _check_pace(
-    concurrency: int | None, rate: float | None, arrival: str, ramp: float, retries: int, settle: float
-) -> None:
+def _check_pace(concurrency: int | None, rate: float | None, arrival: str, ramp: float) -> None:
     if concurrency is not None and concurrency < 1:
         raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 session at a time")
     if rate is not None and not 0 < rate < float("inf"):
         raise ConfigurationError(f"kv.run(rate={rate}): expected sessions per second, above 0")
     if arrival not in ("poisson", "constant"):
         raise ConfigurationError(f"kv.run(arrival={arrival!r}): expected 'poisson' or 'constant'")
-    for name, seconds in {"ramp": ramp, "settle": settle}.items():
-        if not 0 <= seconds < float("inf"):
-            raise ConfigurationError(f"kv.run({name}={seconds}): expected seconds, 0 or more")
+    if not 0 <= ramp < float("inf"):
+        raise ConfigurationError(f"kv.run(ramp={ramp}): expected seconds, 0 or more")
+
+
+def _check_sending(what: str, retries: int, reset: str | None, settle: float = 0.0) -> None:
+    if not 0 <= settle < float("inf"):
+        raise ConfigurationError(f"kv.{what}(settle={settle}): expected seconds, 0 or more")
     if retries < 0:
-        raise ConfigurationError(f"kv.run(retries={retries}): expected 0 or more")
-
-
-def _check_reset(reset: str | None) -> None:
+        raise ConfigurationError(f"kv.{what}(retries={retries}): expected 0 or more")
     if reset not in (None, "never", "auto", "require"):
-        raise ConfigurationError(f"kv.run(reset={reset!r}): expected 'never', 'auto' or 'require'")
+        raise ConfigurationError(f"kv.{what}(reset={reset!r}): expected 'never', 'auto' or 'require'")
 
 
 def _of_sessions(workload: Workload, sessions: int) -> Workload:
@@ -190,101 +287,3 @@ def _of_sessions(workload: Workload, sessions: int) -> Workload:
     if not isinstance(workload, Conversation):
         raise ConfigurationError("kv.run(sessions=...): only a conversation has sessions; see kv_workload.conversation")
     return replace(workload, sessions=sessions)
-
-
-class Measured:
-    """A block of traffic that the test sends itself, measured by the server's counters."""
-
-    def __init__(self, endpoint: Endpoint, state: TestState) -> None:
-        self._state = state
-        self._sync = observed(endpoint, state)
-        self._async = aobserved(endpoint, state)
-        self._measurement: Measurement | None = None
-
-    @property
-    def result(self) -> Result:
-        """The measured block.
-
-        Raises:
-            MeasurementError: the block has not ended.
-        """
-        from ..result import Result
-
-        if self._measurement is None:
-            raise MeasurementError("kv.measure(): the result is there when the block has ended")
-        return Result(self._measurement, self._state.expectation)
-
-    def __enter__(self) -> Measured:
-        self._sync.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._sync.__exit__(*error)  # type: ignore[arg-type] # passed through as received
-        self._measurement = self._state.measurements[-1]
-
-    async def __aenter__(self) -> Measured:
-        await self._async.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._async.__aexit__(*error)  # type: ignore[arg-type] # passed through as received
-        self._measurement = self._state.measurements[-1]
-
-
-@contextmanager
-def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -> Iterator[None]:
-    """Measure everything between entering and leaving by counters, and add the measurement to the test's."""
-    from .. import experiment
-    from .lock import endpoint_lock
-
-    with state.block(), endpoint_lock(endpoint.base):
-        observation = run_sync(experiment.observe(endpoint), "async with kv.measure()")
-        try:
-            yield
-        finally:
-            state.measurements.append(run_sync(observation.finish(title), "async with kv.measure()"))
-
-
-@asynccontextmanager
-async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]:
-    """Do what :func:`observed` does, in an async test."""
-    from .. import experiment
-    from .lock import aendpoint_lock
-
-    with state.block():
-        async with aendpoint_lock(endpoint.base):
-            observation = await experiment.observe(endpoint)
-            try:
-                yield
-            finally:
-                state.measurements.append(await observation.finish())
-
-
-class Sampler:
-    """Reads the server's counters at a moment of the test's choosing."""
-
-    def __init__(self, endpoint: Endpoint, state: TestState) -> None:
-        self._endpoint = endpoint
-        self._state = state
-
-    def snapshot(self) -> Snapshot:
-        """Return the samples that the engine's profile reads, now.
-
-        Raises:
-            KVCacheError: the page cannot be had or read.
-        """
-        return run_sync(self.asnapshot(), "await kv_metrics.asnapshot()")
-
-    async def asnapshot(self) -> Snapshot:
-        """Do what :meth:`snapshot` does, in an async test."""
-        from ..client import Client
-        from ..scrape import together
-        from ..target import inspect
-
-        async with Client(self._endpoint) as client:
-            target = await inspect(client)
-            return together(target.first)
-
-    def window(self) -> Measured:
-        """Return a measured block, as ``kv.measure()`` does."""
-        return Measured(self._endpoint, self._state)

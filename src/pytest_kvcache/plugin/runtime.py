@@ -136,7 +136,7 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
     endpoint = item.funcargs.get(_ENDPOINT_FIXTURE) if isinstance(item, pytest.Function) else None
     if state.expectation is None or _RUNNER_FIXTURE in _names(item) or not isinstance(endpoint, Endpoint):
         return nullcontext()
-    from .runner import observed
+    from .observing import observed
 
     return observed(endpoint, state, "the whole test")
 
