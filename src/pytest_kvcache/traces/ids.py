@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
 
 _SIGNED = 2**63
-_DIGITS = 20  # of the largest 64-bit number
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
 def as_ids(values: Sequence[object]) -> array[int]:
     """Return ids: integers as they are, unsigned ones of 64 bits as the signed ones of the same bits, others by digest.
 
-    A text of decimal digits is the integer that it writes. Other texts and longer integers become 63 bits of a digest,
-    the same in every run: nothing has to be remembered, and among a million of them two are mixed up with a chance
-    below 1e-7.
+    A text of decimal digits is the integer that it writes, as long numbers are often kept. Other texts and longer
+    integers become 63 bits of a digest, the same in every run: nothing has to be remembered, and among a million of
+    them two are mixed up with a chance below 1e-7.
 
     Raises:
         ValueError: one is neither; says its place, from 1, and its kind.
@@ -32,7 +33,7 @@ def _id(place: int, value: object) -> int:
     if type(value) is int:
         number = value
     elif type(value) is str:
-        if not (len(value) <= _DIGITS and value.isdecimal() and value.isascii() and str(int(value)) == value):
+        if _NUMBER.fullmatch(value) is None:
             return _digest(value)
         number = int(value)
     else:
