@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class Form:
         return [item for item in items if isinstance(item, Row)]
 
     def wrong(self, *values: Any, **options: Any) -> RowError:
-        """Return the error for a bad row; without ``strict`` it is left out for the same reason, and the rest is read."""
+        """Return the error for a bad row, which is left out for the same reason without ``strict``."""
         with pytest.raises(RowError) as caught:
             self.items(*values, **options)
         error = caught.value
@@ -69,4 +68,14 @@ class Form:
         return detected(Lines(self.write(*values), "trace")).name
 
 
-FormOf = Callable[[str], Form]
+def letters(folder: Path) -> Path:
+    """Make a model's folder whose tokenizer has a token for each ASCII character, its code."""
+    from tokenizers import Tokenizer, decoders
+    from tokenizers.models import BPE
+
+    vocabulary = {chr(code): code for code in range(128)}
+    tokenizer = Tokenizer(BPE(vocabulary, [], unk_token="?"))
+    tokenizer.decoder = decoders.Fuse()
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder

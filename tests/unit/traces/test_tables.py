@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -213,7 +212,7 @@ def test_wrong_rows(burst: Form, line: str, reason: str, sentence: str) -> None:
     ],
 )
 def test_wrong_headers(burst: Form, header: str, said: str) -> None:
-    with pytest.raises(TraceError, match="^trace: ") as caught:
+    with pytest.raises(TraceError, match=r"^trace: ") as caught:
         burst.items(header, "5,A,472,18,490,B", strict=False)
     assert said in str(caught.value)
 
