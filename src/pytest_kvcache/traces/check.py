@@ -145,6 +145,7 @@ class Checker:
         if (
             -size < length - len(row.ids) * size <= 0 < length
             and row.weights is None
+            and row.cached is None
             and (row.block_size is None or row.block_size == size)
         ):
             return row  # the last id stands for the last, partial block: so nearly all
@@ -176,8 +177,10 @@ class Checker:
         return row
 
     def _agree(self, row: Row) -> None:
-        """Hold what a row says of its blocks against what holds for all."""
+        """Hold what a row says of its blocks against what holds for all, and what it says was reused against it."""
         line, own, weights = row.line, row.block_size, row.weights
+        if row.cached is not None and not 0 <= row.cached <= row.input_length:
+            raise RowError(line, "cached", f"{row.cached:,} cached tokens of {row.input_length:,} input tokens")
         if own is not None:
             if self.block_size is None:
                 self._found(own, f"as line {line:,} says")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Iterator
 from importlib import import_module
 
 from ..errors import TraceError
@@ -17,10 +17,10 @@ _COLUMN = re.compile(r"[A-Za-z_]\w{0,39}", re.ASCII)
 _SHOWN = 12  # names of fields in an error
 
 
-@cache
-def formats() -> tuple[Format, ...]:
-    """Return all forms."""
-    return tuple(form for file in _FILES for form in import_module(f".formats.{file}", __package__).FORMATS)
+def formats() -> Iterator[Format]:
+    """Return all forms, one after another: files behind the one that is looked for are not loaded."""
+    for file in _FILES:
+        yield from import_module(f".formats.{file}", __package__).FORMATS
 
 
 def named(name: str) -> Format | None:

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from ..errors import TraceError
 from ..model.trace import Row
@@ -15,8 +16,20 @@ from .formats import Format, Options
 from .lines import Lines
 from .sources import Source
 
-Reading = Callable[[Checker], Iterator[Row]]
-"""Gives the rows of a trace through a checker, as often as it is called."""
+
+class Reading(Protocol):
+    """Gives the rows of a trace, as often as it is called."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What it reads from."""
+
+    def __call__(self, checker: Checker) -> Iterator[Row]:
+        """Return the rows that pass a checker.
+
+        Raises:
+            TraceError: a row does not, or the file cannot be read; names the line.
+        """
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class Files:
         return tuple(source.path for source in self.sources)
 
     def __call__(self, checker: Checker) -> Iterator[Row]:
-        """Read all of them; see :data:`Reading`."""
+        """Read all of them; see :class:`Reading`."""
         for source in self.sources:
             checker.notes.unit = "line"
             if len(self.sources) > 1:
@@ -67,13 +80,15 @@ class Given:
     Attributes:
         rows: gives them, from the first on, whenever it is called.
         name: for errors.
+        files: what they were read from.
     """
 
     rows: Callable[[], Iterable[Row]]
     name: str
+    files: tuple[Path, ...] = ()
 
     def __call__(self, checker: Checker) -> Iterator[Row]:
-        """Check them; see :data:`Reading`."""
+        """Check them; see :class:`Reading`."""
         try:
             yield from checker.rows(map(_plain, self.rows()))
         except RowError as error:

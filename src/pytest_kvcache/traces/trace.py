@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +14,7 @@ from .notes import Notes
 from .reading import Given, Reading
 
 if TYPE_CHECKING:
+    from ..capacity.curve import Curve
     from ..capacity.rules import Rules
     from ..capacity.simulated import Simulated
 
@@ -72,7 +71,7 @@ class Trace:
         self.bytes_per_token = bytes_per_token
         self.ids = ids
         self.order = order
-        self.files: tuple[Path, ...] = getattr(reading, "files", ())
+        self.files = reading.files
         self._strict = strict
         self._reading = reading
         self._stated = stated
@@ -210,7 +209,7 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace {self}>"
 
-    # --- what caches make of it ---------------------------------------------------------------------------------------
+    # --- what caches make of it --------------------------------------------------------------------------------------
 
     def simulate(
         self,
@@ -221,42 +220,59 @@ class Trace:
         gib: float | None = None,
         rules: str | Rules = "reference",
         warm: float = 0.0,
+        engines: int = 1,
+        routing: str = "round_robin",
     ) -> Simulated:
         """Send it through a cache; see :func:`pytest_kvcache.capacity.simulate.simulate`.
 
         Args:
-            policy: who is evicted.
-            blocks / tokens / gib: the budget, in one of them; none: without limit.
+            policy: who is evicted: ``lru``, ``fifo``, ``lfu``, ``s3fifo``, or ``optimum``, what none of them exceeds.
+            blocks / tokens / gib: the budget of each engine, in one of them; none: without limit.
             rules: ``reference`` (a partial block is a block), ``engine`` (full blocks, and never the last token), or
                 :class:`~pytest_kvcache.capacity.rules.Rules`.
             warm: share of the rows, from the first on, that only fill the cache.
+            engines: how many, each with a cache of its own; see :func:`pytest_kvcache.capacity.fleet.fleet`.
+            routing: of several engines.
 
         Raises:
             TraceError: it has no block ids, or an argument is wrong.
         """
-        from ..capacity.budget import Sizes
-        from ..capacity.simulate import simulate
+        from .cached import simulated
 
-        size = self._hittable("simulate")
-        slots = None
-        if (blocks, tokens, gib) != (None, None, None):
-            slots = Sizes(size, self.bytes_per_token).blocks(blocks=blocks, tokens=tokens, gib=gib)
-        return simulate(
-            self, size, policy, slots=slots, rules=rules, warm_rows=self._warm(warm), ids=self.ids, name=self.name
+        return simulated(
+            self,
+            policy,
+            blocks=blocks,
+            tokens=tokens,
+            gib=gib,
+            rules=rules,
+            warm=warm,
+            engines=engines,
+            routing=routing,
         )
 
-    def _hittable(self, what: str) -> int:
-        """Return the block size of a trace with ids."""
-        if not self.block_events or self.block_size is None:
-            raise TraceError(
-                f"{self._label}: {what}() needs block ids, and no row has any: no hit rate can be derived from it"
-            )
-        return self.block_size
+    def sweep(
+        self,
+        policy: str = "lru",
+        *,
+        budgets: Sequence[int] | None = None,
+        rules: str | Rules = "reference",
+        warm: float = 0.0,
+        processes: int | None = None,
+    ) -> Curve:
+        """Return what it hits by budget: exactly at every one for ``lru``, at some for other policies.
 
-    def _warm(self, share: float) -> int:
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
-            raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
-        return math.floor(Fraction(str(share)) * len(self))  # of 0.29 and 100 rows 29, which floats miss
+        Args:
+            policy / rules / warm: as for :meth:`simulate`.
+            budgets: in blocks, those to simulate; None: all in one pass for ``lru``, else two for each doubling.
+            processes: to simulate in; None: as many as are of use.
+
+        Raises:
+            TraceError: it has no block ids, or an argument is wrong.
+        """
+        from .cached import swept
+
+        return swept(self, policy, budgets=budgets, rules=rules, warm=warm, processes=processes)
 
     def export(self, path: str | Path, *, salt: str | None = None) -> None:
         """Write it without what tells who asked for what; see :func:`~pytest_kvcache.traces.export.export`.
@@ -266,7 +282,7 @@ class Trace:
             salt: a long secret; exports with the same one can be joined. None: a random one, kept nowhere.
 
         Raises:
-            TraceError: the trace is read from this file, it cannot be written, or the salt is empty.
+            TraceError: it is a file that the trace was read from, or cannot be written.
         """
         from .export import export
 
@@ -325,7 +341,7 @@ class Trace:
     def _part(self, what: str, pick: Callable[[Iterable[Row]], Iterable[Row]], block_size: int | None = None) -> Trace:
         label = f"{what} {self._label}"
         part = Trace(
-            Given(lambda: pick(self), label),
+            Given(lambda: pick(self), label, self.files),
             name=label,
             format=self.format,
             block_size=self.block_size if block_size is None else block_size,
@@ -334,7 +350,6 @@ class Trace:
             strict=self._strict,
             notes=[note for note in self.notes if note.reason not in Checker.COUNTED],
         )
-        part.files = self.files
         part.order = self.order  # its rows are in it already
         if part.rate:
             part.name = f"{label} ({_figure(part.rate)} requests/s)"

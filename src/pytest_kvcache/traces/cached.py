@@ -1,0 +1,132 @@
+"""What do caches make of a trace? Its arguments, checked, and the way into ``capacity``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ..capacity.budget import Sizes
+from ..capacity.curve import Curve
+from ..capacity.fleet import fleet
+from ..capacity.rules import Rules, rules_of
+from ..capacity.simulate import simulate
+from ..capacity.simulated import Simulated
+from ..capacity.stack import stack_pass
+from ..capacity.sweep import one_pass, sweep
+from ..errors import TraceError
+from ..model.trace import Row
+from .parents import Parents
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+
+def simulated(
+    trace: Trace,
+    policy: str,
+    *,
+    blocks: float | None,
+    tokens: float | None,
+    gib: float | None,
+    rules: str | Rules,
+    warm: float,
+    engines: int,
+    routing: str,
+) -> Simulated:
+    """See :meth:`~pytest_kvcache.traces.trace.Trace.simulate`."""
+    size = _hittable(trace, "simulate")
+    warm_rows = _warm(trace, warm)
+    slots = None
+    if (blocks, tokens, gib) != (None, None, None):
+        slots = Sizes(size, trace.bytes_per_token).blocks(blocks=blocks, tokens=tokens, gib=gib)
+    if engines == 1 and not isinstance(engines, bool):
+        return simulate(
+            trace, size, policy, slots=slots, rules=rules, warm_rows=warm_rows, ids=trace.ids, name=trace.name
+        )
+    return fleet(
+        trace,
+        size,
+        policy,
+        engines=engines,
+        routing=routing,
+        slots=slots,
+        rules=rules,
+        warm_rows=warm_rows,
+        ids=trace.ids,
+        name=trace.name,
+    )
+
+
+def swept(
+    trace: Trace,
+    policy: str,
+    *,
+    budgets: Sequence[int] | None,
+    rules: str | Rules,
+    warm: float,
+    processes: int | None,
+) -> Curve:
+    """See :meth:`~pytest_kvcache.traces.trace.Trace.sweep`."""
+    size = _hittable(trace, "sweep")
+    warm_rows = _warm(trace, warm)
+    rules = rules_of(rules)
+    if budgets is None and one_pass(policy, rules):
+        parents = Parents(strict=trace.ids == "prefix")
+        found = stack_pass(_seen(trace, parents), size, rules, warm_rows=warm_rows)
+        return Curve.of_stack(
+            found,
+            size,
+            name=trace.name,
+            rules=rules,
+            bytes_per_token=trace.bytes_per_token,
+            warm=warm,
+            notes=(*trace.notes, *parents.notes()),
+        )
+    points = sweep(
+        trace,
+        size,
+        policy,
+        budgets=budgets,
+        rules=rules,
+        warm_rows=warm_rows,
+        ids=trace.ids,
+        name=trace.name,
+        processes=processes,
+    )
+    return Curve.of_points(
+        points.points,
+        policy,
+        points.found,
+        size,
+        name=trace.name,
+        rules=rules,
+        bytes_per_token=trace.bytes_per_token,
+        warm=warm,
+        notes=(*trace.notes, *points.notes),
+    )
+
+
+def _seen(trace: Trace, parents: Parents) -> Iterator[Row]:
+    for row in trace:
+        try:
+            parents.see(row)
+        except TraceError as error:
+            raise TraceError(f"{trace.name}, {error}") from None
+        yield row
+
+
+def _hittable(trace: Trace, what: str) -> int:
+    """Return the block size of a trace with ids."""
+    if not trace.block_events or trace.block_size is None:
+        raise TraceError(
+            f"{trace.name}: {what}() needs block ids, and no row has any: no hit rate can be derived from it"
+        )
+    return trace.block_size
+
+
+def _warm(trace: Trace, share: float) -> int:
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+        raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
+    return math.floor(Fraction(str(share)) * len(trace))  # of 0.29 and 100 rows 29, which floats miss
