@@ -36,11 +36,19 @@ class Path(NamedTuple):
     @property
     def covered(self) -> int:
         """Tokens of the prompt that have an id."""
-        return self._tokens(len(self.row.ids))
+        return self.tokens(len(self.row.ids))
 
     def tokens(self, depth: int) -> int:
-        """Tokens of the prompt in its first ``depth`` blocks."""
-        return self._tokens(depth)
+        """Tokens of the prompt in its first ``depth`` blocks, cached or not."""
+        weights = self.row.weights
+        return min(self.row.input_length, depth * self.block_size) if weights is None else sum(weights[:depth])
+
+    def sizes(self, start: int) -> list[int]:
+        """Tokens of each cached block from a place on."""
+        weights, size, length, end = self.row.weights, self.block_size, self.row.input_length, len(self.used.ids)
+        if weights is not None:
+            return weights[start:end].tolist()
+        return [min(size, length - place * size) for place in range(start, end)]
 
     def credit(self, depth: int) -> int:
         """Tokens that hit when the first ``depth`` blocks do."""
@@ -53,10 +61,6 @@ class Path(NamedTuple):
         """Tokens that hit when one block does."""
         full = self.used.full
         return self.block_size if place < full else self.used.rest[place - full]
-
-    def _tokens(self, depth: int) -> int:
-        weights = self.row.weights
-        return min(self.row.input_length, depth * self.block_size) if weights is None else sum(weights[:depth])
 
 
 class Paths:
@@ -102,8 +106,7 @@ class Paths:
         if new and self.rules.charge == "block":
             self.costs += [1] * new
         elif new:
-            depth = len(used.ids)
-            self.costs += [path.tokens(at + 1) - path.tokens(at) for at in range(depth - new, depth)]
+            self.costs += path.sizes(len(used.ids) - new)
         return path
 
     def notes(self) -> tuple[Note, ...]:

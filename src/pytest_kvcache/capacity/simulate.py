@@ -53,6 +53,7 @@ def simulate(
     """
     rules = rules_of(rules)
     paths = Paths(block_size, rules, ids, name)
+    _check(policy, slots, rules)
     if policy == "optimum" and slots is not None:
         return _optimum([paths.of(row) for row in rows], paths, slots, warm_rows)
     run = Simulation(cache_of(policy, slots, paths), rules)
@@ -62,32 +63,29 @@ def simulate(
 
 
 def cache_of(policy: str, slots: int | None, paths: Paths) -> Cache:
-    """Return an empty cache for blocks of these numbers.
+    """Return an empty cache, of a policy that knows the past only, for blocks of these numbers.
 
     Raises:
         TraceError: an unknown policy, a policy without such rules, or a budget below 0.
     """
-    rules = paths.rules
+    _check(policy, slots, paths.rules)
+    if slots is None:
+        return Unlimited(0, paths.costs)
+    head_first = paths.rules.ages == "head_first"
+    return (HeadFirstLRU if head_first else ONLINE[policy])(room_of(slots, paths), paths.costs)
+
+
+def _check(policy: str, slots: int | None, rules: Rules) -> None:
     if policy not in POLICIES:
         raise TraceError(f"policy={policy!r}: expected {', '.join(map(repr, POLICIES))}")
     if rules.ages != "tail_first" and policy != "lru":
         raise TraceError(f"policy={policy!r} has no ages={rules.ages!r}: only 'lru' orders the blocks of a request so")
-    if slots is None:
-        return Unlimited(0, paths.costs)
-    room = room_of(slots, paths)
-    if policy == "lru" and rules.ages == "head_first":
-        return HeadFirstLRU(room, paths.costs)
-    return ONLINE[policy](room, paths.costs)
+    if slots is not None and slots < 0:
+        raise TraceError(f"slots={slots}: expected a budget in blocks, 0 or more")
 
 
 def room_of(slots: int, paths: Paths) -> int:
-    """Return the room of a budget, in the unit of ``paths.costs``.
-
-    Raises:
-        TraceError: it is below 0.
-    """
-    if slots < 0:
-        raise TraceError(f"slots={slots}: expected a budget in blocks, 0 or more")
+    """Return the room of a budget, in the unit of what blocks cost."""
     return slots if paths.rules.charge == "block" else slots * paths.block_size
 
 
@@ -124,12 +122,11 @@ class Simulation:
         if counted:
             self._tally.add(path, tokens, known)
         evicted = cache.admit(blocks, now)
-        self._evictions += len(evicted)
-        last = self._last
-        for (since, used), equal in groupby([(since, last[block]) for block, since in evicted]):
-            count = len(list(equal))
-            self._lifetime.add(since, now, count)
-            self._idle.add(used, now, count)
+        if evicted:
+            last = self._last
+            self._evictions += len(evicted)
+            self._lifetime.add_each([since for _, since in evicted], now)
+            self._idle.add_each([last[block] for block, _ in evicted], now)
         return tokens
 
     def result(self, policy: str, slots: int | None, block_size: int, notes: tuple[Note, ...] = ()) -> Simulated:

@@ -10,7 +10,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import NamedTuple
@@ -98,6 +98,18 @@ class GapLog:
         self._then.append(then)
         self._now.append(now)
         self._blocks.append(blocks)
+
+    def add_each(self, thens: Iterable[int], now: int) -> None:
+        """Log one block for each beginning."""
+        last, blocks = -1, 0
+        for then in thens:
+            if then != last:
+                if blocks:
+                    self.add(last, now, blocks)
+                last, blocks = then, 0
+            blocks += 1
+        if blocks:
+            self.add(last, now, blocks)
 
     def gaps(self, times: Sequence[float] | None) -> Gaps:
         """Return the distribution, with the times of all requests."""

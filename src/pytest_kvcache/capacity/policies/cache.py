@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 Evicted = tuple[int, int]
 """A block that had to go, and the number of the request that had brought it."""
@@ -59,14 +61,10 @@ class Cache(ABC):
 
     def fitting(self, path: Sequence[int]) -> Sequence[int]:
         """Return the first blocks of a path as far as there is room for them in an empty cache."""
-        costs, total = self.costs, 0
-        if sum(map(costs.__getitem__, path)) <= self.room:
+        costs = list(map(self.costs.__getitem__, path))
+        if sum(costs) <= self.room:
             return path
-        for depth, block in enumerate(path):
-            total += costs[block]
-            if total > self.room:
-                return path[:depth]
-        return path  # not reached
+        return path[: bisect_right(list(accumulate(costs)), self.room)]
 
 
 class Unlimited(Cache):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import chain, repeat
@@ -37,14 +37,12 @@ class Foresight:
     Attributes:
         due: for each block of each request, one request after the other, the request that uses it next; the number of
             requests where there is none, or nothing is won by having kept it.
-        stays: by what they are worth for their cost.
-        free: hit tokens of blocks that cost nothing.
+        stays: by what they are worth for their cost: hit tokens for a slot, or for a token.
     """
 
     def __init__(self, paths: Sequence[Path], costs: Sequence[int], warm_rows: int) -> None:
         self.due = array("i")
-        self.free = 0
-        stays: dict[tuple[int, int], Stays] = defaultdict(lambda: defaultdict(int))
+        kinds: dict[tuple[int, int], Stays] = defaultdict(lambda: defaultdict(int))
         never = (len(paths), 0)
         upcoming: dict[int, tuple[int, int]] = {}  # by block: its next request, and what it hits there
         for now in range(len(paths) - 1, -1, -1):
@@ -53,15 +51,13 @@ class Foresight:
             self.due.extend([then for then, _ in reversed(found)])
             charged = zip(found, map(costs.__getitem__, path.blocks), strict=True)
             for ((then, worth), cost), blocks in Counter(charged).items():
-                if cost:
-                    stays[worth, cost][now, then] += cost * blocks
-                else:
-                    self.free += worth * blocks
+                if worth:
+                    kinds[worth, cost][now, then] += cost * blocks
             full, rest = (path.used.full, path.used.rest) if now >= warm_rows else (0, [0] * len(path.blocks))
             worths = chain(repeat((now, path.block_size), full), ((now, worth) if worth else never for worth in rest))
             upcoming.update(zip(path.blocks, worths, strict=True))
         self.due.reverse()
-        self.stays = {Fraction(worth, cost): found for (worth, cost), found in stays.items() if worth}
+        self.stays = _merged((Fraction(worth, cost), stays) for (worth, cost), stays in kinds.items())
 
 
 class Optimum(Cache):
@@ -109,7 +105,7 @@ def bound(foresight: Foresight, room: int) -> int:
     worth no more than the best choices for each layer together. Values between thresholds count as the next higher one.
     """
     layers = _layers(foresight.stays)
-    total = Fraction(foresight.free)
+    total = Fraction()
     chosen: Stays = defaultdict(int)
     for at, (value, stays) in enumerate(layers):
         for stay, units in stays.items():
@@ -149,8 +145,12 @@ def _layers(stays: dict[Fraction, Stays]) -> list[tuple[Fraction, Stays]]:
     if len(stays) <= _LAYERS:
         return sorted(stays.items(), reverse=True)
     step = max(stays) / _LAYERS
+    return sorted(_merged((-(-value // step) * step, found) for value, found in stays.items()).items(), reverse=True)
+
+
+def _merged(kinds: Iterable[tuple[Fraction, Stays]]) -> dict[Fraction, Stays]:
     merged: dict[Fraction, Stays] = defaultdict(lambda: defaultdict(int))
-    for value, found in stays.items():
-        for stay, units in found.items():
-            merged[-(-value // step) * step][stay] += units
-    return sorted(merged.items(), reverse=True)
+    for value, stays in kinds:
+        for stay, units in stays.items():
+            merged[value][stay] += units
+    return merged
