@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_kvcache import (
+    Curve,
     Divergence,
     Endpoint,
     Expectation,
@@ -13,12 +14,18 @@ from pytest_kvcache import (
     Pace,
     Plan,
     Result,
+    Row,
+    Rules,
     Runner,
     Sampler,
     Settings,
+    Simulated,
+    Trace,
+    TraceOpener,
     Turns,
     Waterfall,
     WorkloadBuilder,
+    open_trace,
     run,
 )
 
@@ -57,9 +64,28 @@ def shapes(kv: Runner, kv_workload: WorkloadBuilder) -> None:
     print(rate, ok, fall and fall.of("eviction"), parted and parted.cause, found, step)
 
 
+def traces(kv: Runner, kv_trace: TraceOpener, kv_workload: WorkloadBuilder) -> None:
+    trace: Trace = kv_trace("requests.jsonl", block_size=512, time_unit="ms", ids="prefix", order="time", strict=False)
+    part: Trace = open_trace([Path("a"), "b"], model="config.json").between(0, 600).sampled(0.1, seed=1).scaled(16)
+    simulated: Simulated = trace.simulate("lru", gib=2, rules=Rules(partial=False), warm=0.1)
+    rate: float | None = simulated.hit_rate
+    result: Result = kv.replay(part, speed=2, max_span=600, output_len=8, send="text", seed=1, retries=1, reset="auto")
+    same: float | None = kv.replay(trace.first(9), users=2, concurrency=None, stream=False).simulated
+    late: float | None = result.arrival.p95
+    rows: list[Row] = list(trace)
+    expectation = Expectation(target="simulated", tol=0.03)
+    kv.run(kv_workload.trace(trace, clock=False, users=1, think=True), concurrency=1)
+    print(rate, same, late, rows, expectation)
+
+
+def curves(curve: Curve) -> None:
+    print(curve.ceiling, curve.hit_rate(blocks=8))
+
+
 async def async_test(kv: Runner, kv_workload: WorkloadBuilder) -> None:
     result = await kv.arun(kv_workload.shared_prefix(1, 8, prefix_len=4))
     result.verdict.check()
+    await kv.areplay(open_trace("requests.jsonl"), users=4)
     async with kv.measure():
         pass
 

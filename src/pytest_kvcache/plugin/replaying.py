@@ -73,6 +73,9 @@ class TraceOpener:
             usage_absent=usage_absent,
         )
 
+    def __repr__(self) -> str:
+        return "kv_trace"  # as it stands in an assertion that failed
+
     def _found(self, path: str | Path) -> str | Path:
         if str(path) == "-" or Path(path).expanduser().exists():
             return path
@@ -135,9 +138,13 @@ def _check_span(trace: Trace, speed: float, max_span: float) -> None:
         )
     seconds = trace.span / speed
     if seconds > max_span:
-        fast = "" if speed == 1 else f", {seconds:,.0f} s at speed={speed:g}"
+        fast = "" if speed == 1 else f", {_figure(seconds)} s at speed={speed:g}"
         raise ConfigurationError(
-            f"kv.replay: trace {trace.name} spans {trace.span:,.0f} s{fast}, more than max_span={max_span:,.0f}; if its"
+            f"kv.replay: trace {trace.name} spans {_figure(trace.span)} s{fast}, more than max_span={max_span:g}; if its"
             " clock is not in the unit that was assumed, say time_unit= when it is opened; else give a higher speed=,"
             " a part of it (trace.between(0, 600)), users= to leave its clock out, or max_span="
         )
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
