@@ -12,7 +12,7 @@ from .formats import PER_SECOND, Format, Options
 from .lines import MAX_LINE, Lines
 from .notes import Notes
 from .reading import Files
-from .sources import Given, Source, sources, title
+from .sources import Given, Source, many, sources, title
 from .trace import Ids, Order, Trace
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -80,7 +80,7 @@ def open_trace(
     found, others = sources(path)
     notes = Notes()
     if others:
-        notes.add("other_files", None, "{count} other files of the folder were not read", count=len(others))
+        notes.add("other_files", None, f"not read: {many(len(others), 'other file')} of the folder", count=len(others))
     name = title(path)
     options = Options(
         block_size=block_size,

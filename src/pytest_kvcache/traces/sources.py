@@ -85,6 +85,11 @@ def title(given: Given) -> str:
     return title(parts[0]) + (f" and {len(parts) - 1:,} more" if len(parts) > 1 else "")
 
 
+def many(count: int, of: str) -> str:
+    """Return a number of things."""
+    return f"{count:,} {of}{'' if count == 1 else 's'}"
+
+
 def _inside(folder: Path) -> tuple[list[Path], list[str]]:
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
@@ -92,7 +97,7 @@ def _inside(folder: Path) -> tuple[list[Path], list[str]]:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
     fitting = [path for path in files if path.name.lower().removesuffix(".gz").endswith(_NAMES)]
     if not fitting:
-        seen = f"{len(files):,} other files" if files else "no files"
+        seen = many(len(files), "other file") if files else "no files"
         raise TraceError(
             f"{folder}: no traces in this folder, but {seen}; expected names in {', '.join(_NAMES)}, or .gz"
         )

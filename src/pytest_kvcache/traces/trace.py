@@ -204,7 +204,8 @@ class Trace:
         rate = f" ({_figure(self.rate)} requests/s)" if self.rate else ""
         span = "no times" if self.span is None else f"span {_figure(self.span)} s{rate}"
         size = "no block ids" if not self.block_events else f"block size {self.block_size}"
-        return f"{self._label}: {len(self):,} requests, {self.input_tokens:,} input tokens, {span}, {size}"
+        many = f"{len(self):,} request{'' if len(self) == 1 else 's'}"
+        return f"{self._label}: {many}, {self.input_tokens:,} input tokens, {span}, {size}"
 
     def __repr__(self) -> str:
         return f"<Trace {self}>"
