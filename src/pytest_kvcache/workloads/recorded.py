@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import WorkloadError
+from ..requested import NoRequest, Row, named, row_of
 from .bodies import Bodies
-from .requested import NoRequest, Row, named, row_of
 
 Format = Literal["auto", "bodies", "sharegpt", "lines"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...model.trace import Row
-from ...workloads.requested import PROMPTS, NoRequest, row_of
+from ...requested import PROMPTS, NoRequest, row_of
 from ..check import RowError, Skipped
 from ..documents import Numbered, all_of, documents
 from ..lines import Lines

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..apis import PATHS
+from .apis import PATHS
 
 SESSION = ("session", "session_id", "conversation_id")
 PROMPTS = {"messages": "chat", "prompt": "completions", "input": "responses"}  # what tells a body's form
