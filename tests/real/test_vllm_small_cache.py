@@ -6,21 +6,22 @@ import dataclasses
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from pytest_kvcache import Endpoint, Runner, Settings, WorkloadBuilder
+from pytest_kvcache.traces import open_trace
 
 from ..engine.wire import Wire, cached
 from .prompts import fresh, total
 from .server import VllmServer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .conftest import Counters
 
+AGENTIC = Path(__file__).parent.parent / "data" / "traces" / "agentic_8_sessions_block64.jsonl.gz"
 BLOCK = 32
 BLOCKS = 100  # one of them vLLM keeps for itself
 SMALL = ("--max-model-len=2048", "--max-num-seqs=8", f"--num-gpu-blocks-override={BLOCKS}")
@@ -143,3 +144,17 @@ def test_capacity_is_found_to_a_block(kv: Runner) -> None:
     found = kv.probe.capacity(at_most=2 * BLOCKS * BLOCK)
     usable = (BLOCKS - 1) * BLOCK
     assert (found.survived, found.lost, found.told) == (usable, usable + BLOCK, usable)
+
+
+@pytest.mark.hit_rate(target="simulated", tol=0.03)
+def test_trace_that_does_not_fit(kv: Runner) -> None:
+    trace = open_trace(AGENTIC, order="time").scaled(1)  # eight sessions at once
+    result = kv.replay(trace, users=1, output_len=1)
+    assert result.predicted is not None
+    assert result.simulated is not None
+    assert result.simulated < result.predicted
+    waterfall = result.measurement.waterfall
+    assert waterfall is not None
+    assert waterfall.measured == result.hit_tokens
+    assert waterfall.ceiling - waterfall.measured == sum(loss.tokens for loss in waterfall.losses)
+    assert waterfall.of("eviction") > 0
