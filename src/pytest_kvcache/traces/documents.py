@@ -15,7 +15,7 @@ T = TypeVar("T")
 Numbered = tuple[int, Any]
 
 
-def documents(lines: Lines) -> Iterator[Numbered | RowError]:
+def documents(lines: Lines, options: Options) -> Iterator[Numbered | RowError]:
     """Return the documents of a file with the number of the line, or of the entry of a list, where each stands.
 
     What is no JSON is returned as the error that it is, so that reading can go on behind it.
@@ -25,7 +25,7 @@ def documents(lines: Lines) -> Iterator[Numbered | RowError]:
         if start and not text.lstrip().startswith("#"):
             start = False
             if _goes_on(text):
-                yield from _whole(lines)
+                yield from _whole(lines, options)
                 return
         try:
             value = parsed(number, text)
@@ -49,7 +49,7 @@ def _goes_on(first: str) -> bool:
     return False
 
 
-def _whole(lines: Lines) -> Iterator[Numbered | RowError]:
+def _whole(lines: Lines, options: Options) -> Iterator[Numbered | RowError]:
     text = lines.whole()
     try:
         value = json.loads(text, parse_constant=_refuse)
@@ -60,7 +60,11 @@ def _whole(lines: Lines) -> Iterator[Numbered | RowError]:
     except ValueError as error:
         yield RowError(1, "no_json", f"no JSON: {str(error).split(';')[0]}")
     else:
-        yield from enumerate(value, 1) if isinstance(value, list) else [(1, value)]
+        if isinstance(value, list):
+            options.notes.unit = "entry"
+            yield from enumerate(value, 1)
+        else:
+            yield 1, value
 
 
 def _refuse(name: str) -> NoReturn:

@@ -23,13 +23,15 @@ class Notes:
     Attributes:
         file: where lines are counted, when there are several files; empty when there is one.
         unit: what is counted: ``line``; of a file that is one document ``request``.
+        sessions: where each session stands whose ids mean something inside it only, in all files.
     """
 
-    __slots__ = ("_counted", "file", "unit")
+    __slots__ = ("_counted", "file", "sessions", "unit")
 
     def __init__(self) -> None:
         self.file = ""
         self.unit = "line"
+        self.sessions: dict[str, str] = {}
         self._counted: dict[str, _Counted] = {}
 
     def add(self, reason: str, line: int | None, sentence: str, amount: int = 0, count: int = 1) -> None:

@@ -141,7 +141,7 @@ def test_another_clock(form: Form) -> None:
 
 def test_requests_without_tokens_are_left_out(form: Form) -> None:
     items = form.items(session(request(0, 0), request(1)))
-    assert items[0] == Skipped(1, "zero_input", "request 1 of session 's' has 0 input tokens")
+    assert items[0] == Skipped(1, "zero_input", "it has no input tokens")
     assert isinstance(items[1], Row)
 
 
@@ -170,8 +170,8 @@ def times(rows: list[Row]) -> list[tuple[float | None, str | None]]:
 
 
 def test_a_sub_agent_begins_at_0_on_a_clock_of_its_own(form: Form) -> None:
-    rows = form.rows(session(request(0), agent(10, request(0), request(5)), request(12)))
-    assert times(rows) == [(0.0, "s"), (10.0, "s/1"), (12.0, "s"), (15.0, "s/1")]
+    rows = form.rows(session(request(0), agent(10, request(0), request(50)), request(12)))
+    assert times(rows) == [(0.0, "s"), (10.0, "s/1"), (12.0, "s"), (60.0, "s/1")]
     assert [row.line for row in rows] == [1, 2, 4, 3]  # in the order of the document
 
 
@@ -270,14 +270,16 @@ def test_a_wrong_request_is_named_and_left_out_alone(
     document = session(request(0), {**request(2), **changed}, request(3))
     error = form.wrong(document)
     assert (error.line, error.reason) == (2, reason)
-    assert error.sentence == f"request 2 of session 's': {sentence}"
+    assert error.sentence == sentence
     assert "secret" not in str(error)
     assert [item.line for item in form.items(document, strict=False) if isinstance(item, Row)] == [1, 3]
+    among = form.wrong(session(request(0), id="b"), document)
+    assert (among.line, among.sentence) == (2, f"request 2 of session 's': {sentence}")
 
 
 def test_numbers_beyond_all_bounds(form: Form) -> None:
     text = json.dumps(session(request(0), request(5))).replace('"t": 5', '"t": 1e999')
-    assert form.wrong(text).sentence == "request 2 of session 's': 't' is no number of seconds from 0"
+    assert form.wrong(text).sentence == "'t' is no number of seconds from 0"
 
 
 @pytest.mark.parametrize("entry", [7, "secret", None, []])
@@ -290,7 +292,7 @@ def test_an_entry_that_is_no_object(form: Form, entry: Any) -> None:
 @pytest.mark.parametrize("broken", [{"t": "secret"}, {"requests": None}, {"requests": {"secret": 1}}])
 def test_a_sub_agent_that_is_none(form: Form, broken: dict[str, Any]) -> None:
     error = form.wrong(session(request(0), {**agent(5, request(0)), **broken}, request(9)))
-    assert error.sentence == "request 2 of session 's': a sub-agent needs 't', seconds, and 'requests', a list"
+    assert error.sentence == "a sub-agent needs 't', seconds, and 'requests', a list"
 
 
 def test_a_sub_agent_has_no_sub_agents(form: Form) -> None:
@@ -325,8 +327,36 @@ def test_a_session_cannot_come_twice(form: Form) -> None:
     error = form.wrong(session(request(0)), session(request(0), id="b"), session(request(0)))
     assert (error.line, error.reason) == (3, "session_twice")
     assert error.sentence == (
-        "session 's' was in line 1 too, and whether the two share blocks is not told; rename one of them"
+        "session 's' was in line 1 of trace too, and whether the two share blocks is not told; leave one of them out,"
+        " or rename it"
     )
+
+
+def test_nor_in_two_files(tmp_path: Path) -> None:
+    text = json.dumps(session(request(0)))
+    (tmp_path / "a.json").write_text(text)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(TraceError) as caught:
+        open_trace(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'a.json.gz'}, line 1: session 's' was in {tmp_path / 'a.json'} too, and whether the two share"
+        " blocks is not told; leave one of them out, or rename it"
+    )
+    assert len(open_trace(tmp_path, strict=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("many", "place"), [("alone", "request 2: "), ("lines", "line 2: request 2 "), ("list", "entry 2: request 2 ")]
+)
+def test_where_it_is_wrong_as_users_see_it(form: Form, many: str, place: str) -> None:
+    wrong = session(request(0), request(1, -1))
+    other = session(request(0), id="b")
+    path = form.write(*{"alone": [wrong], "lines": [other, wrong], "list": [json.dumps([other, wrong])]}[many])
+    with pytest.raises(TraceError) as caught:
+        open_trace(path)
+    assert str(caught.value).startswith(f"{path}, {place}")
+    notes = {note.reason: note for note in open_trace(path, strict=False).notes}
+    assert f"the first in {place.split(':')[0]}: " in notes["bad_field"].sentence
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def _looks_like(head: str) -> bool:
 def _read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
     reader = PromptReader.of(options)
     first = next(iter(lines), (1, ""))[1].lstrip()[:1]
-    items = documents(lines) if first in ("{", "[", "#") else _table(lines)
+    items = documents(lines, options) if first in ("{", "[", "#") else _table(lines)
     return all_of(items, lambda item: _rows(item, reader, options), options)
 
 

@@ -74,21 +74,20 @@ def _looks_like(head: str) -> bool:
 
 
 def _read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
-    found = documents(lines)
+    found = documents(lines, options)
     first = list(islice(found, 2))
-    seen: dict[str, int] = {}
+    alone = len(first) == 1
+    seen = options.notes.sessions
 
     def rows(document: Numbered) -> Iterator[Row | Skipped]:
         line, value = document
-        session = _session(line, value, lines.name, alone=len(first) == 1, options=options)
+        session = _session(line, value, lines.name, alone=alone, options=options)
         if session.name in seen:
-            raise RowError(
-                line,
-                "session_twice",
-                f"session {session.name!r} was in line {seen[session.name]:,} too, and whether the two share blocks is"
-                " not told; rename one of them",
-            )
-        seen[session.name] = line
+            what = f"session {session.name!r} was in {seen[session.name]} too, and whether the two share blocks is not"
+            raise RowError(line, "session_twice", f"{what} told; leave one of them out, or rename it")
+        seen[session.name] = lines.name if alone else f"{options.notes.unit} {line:,} of {lines.name}"
+        if alone:
+            options.notes.unit = "request"
         return _rows(session, value["requests"], options)
 
     return all_of(chain(first, found), rows, options)
@@ -109,9 +108,7 @@ def _session(line: int, value: Any, file: str, *, alone: bool, options: Options)
     if scope not in ("local", "global", None):
         raise RowError(line, "hash_id_scope", "its 'hash_id_scope' is neither 'local' nor 'global'")
     if scope is None:
-        told = (
-            "no 'hash_id_scope' in {count} of the sessions (first: {line}): ids mean something inside them only"
-        )
+        told = "no 'hash_id_scope' in {count} of the sessions (first: {line}): ids mean something inside them only"
         options.notes.add("hash_id_scope", line, told)
     return _Session(str(name), None if alone else line, size, None if scope == "global" else str(name))
 
@@ -171,7 +168,7 @@ def _row(session: _Session, request: _Request, follows: bool, options: Options) 
     line, value = _place(session, request.number), request.value
     length = whole(line, "in", value.get("in"))
     if length == 0:
-        return Skipped(line, "zero_input", f"request {request.number} of session {session.name!r} has 0 input tokens")
+        return Skipped(line, "zero_input", "it has no input tokens")
     out, delay = value.get("out"), value.get("think_time")
     if delay is not None and _seconds(delay, options) is None:
         raise RowError(line, "bad_field", "'think_time' is no number of seconds from 0")
@@ -249,7 +246,8 @@ def _place(session: _Session, number: int) -> int:
 
 
 def _wrong(session: _Session, number: int, reason: str, sentence: str) -> RowError:
-    return RowError(_place(session, number), reason, f"request {number} of session {session.name!r}: {sentence}")
+    where = "" if session.line is None else f"request {number} of session {session.name!r}: "
+    return RowError(_place(session, number), reason, f"{where}{sentence}")
 
 
 FORMATS = (Format("weka", _looks_like, _read, time_unit="s"),)

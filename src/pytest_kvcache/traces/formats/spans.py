@@ -71,7 +71,7 @@ def _read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
     def rows(document: tuple[int, Any]) -> Iterator[Row | Skipped]:
         return each(_spans(*document), row, options)
 
-    return all_of(documents(lines), rows, options)
+    return all_of(documents(lines, options), rows, options)
 
 
 def _spans(line: int, value: Any, outer: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Span]:
