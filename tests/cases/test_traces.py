@@ -130,7 +130,7 @@ def test_t05_rows_without_input_are_dropped_and_counted_those_without_output_sta
     assert [(row.input_length, row.output_length) for row in trace] == [(472, 18), (417, 0)]
     assert len(trace) == 2
     assert reasons(trace) == {"zero_input": 1, "zero_output": 1, "no_ids": 2}
-    assert "1 row left out, the first in line 3: it has no input tokens" in [note.sentence for note in trace.notes]
+    assert "1 row left out, the first in line 3: 'Request tokens' is 0" in [note.sentence for note in trace.notes]
 
 
 def test_t05_without_ids_there_is_no_hit_rate_and_not_one_of_0(tmp_path: Path) -> None:
