@@ -165,7 +165,7 @@ class Trace:
         return self._tally.span
 
     @property
-    def rate(self) -> float | None:
+    def request_rate(self) -> float | None:
         """Requests per second of its span; None without one."""
         return len(self) / self.span if self.span else None
 
@@ -201,7 +201,7 @@ class Trace:
         return tally.cached_tokens / tally.cached_input if tally.cached_input else None
 
     def __str__(self) -> str:
-        rate = f" ({_figure(self.rate)} requests/s)" if self.rate else ""
+        rate = f" ({_figure(self.request_rate)} requests/s)" if self.request_rate else ""
         span = "no times" if self.span is None else f"span {_figure(self.span)} s{rate}"
         size = "no block ids" if not self.block_events else f"block size {self.block_size}"
         many = f"{len(self):,} request{'' if len(self) == 1 else 's'}"
@@ -352,8 +352,8 @@ class Trace:
             notes=[note for note in self.notes if note.reason not in Checker.COUNTED],
         )
         part.order = self.order  # its rows are in it already
-        if part.rate:
-            part.name = f"{label} ({_figure(part.rate)} requests/s)"
+        if part.request_rate:
+            part.name = f"{label} ({_figure(part.request_rate)} requests/s)"
         return part
 
     def _begin(self, what: str) -> float:

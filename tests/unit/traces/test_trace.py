@@ -71,10 +71,10 @@ def test_a_trace_says_what_it_is(file: str, size: int | None, said: str) -> None
 
 def test_times_and_outputs_that_are_not_told_are_none(tmp_path: Path) -> None:
     trace = open_trace(jsonl(tmp_path / "t.jsonl", {"block_size": 4, "hash_ids": [1], "input_length": 4}))
-    assert (trace.span, trace.rate, trace.output_tokens, trace.recorded_hit_rate) == (None, None, None, None)
+    assert (trace.span, trace.request_rate, trace.output_tokens, trace.recorded_hit_rate) == (None, None, None, None)
     assert str(trace) == "t.jsonl: 1 request, 4 input tokens, no times, block size 4"
     at_once = open_trace(jsonl(tmp_path / "u.jsonl", mooncake(4, 1), mooncake(4, 2, output=0)), block_size=4)
-    assert (at_once.span, at_once.rate, at_once.output_tokens) == (0.0, None, 1)
+    assert (at_once.span, at_once.request_rate, at_once.output_tokens) == (0.0, None, 1)
     assert str(at_once) == "u.jsonl: 2 requests, 8 input tokens, span 0 s, block size 4"
 
 
