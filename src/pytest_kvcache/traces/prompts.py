@@ -46,6 +46,7 @@ class PromptReader:
         block_size: tokens of a block.
         key: of the digests.
         notes: what to tell.
+        models: that were asked for so far.
     """
 
     tokenizer: LocalTokenizer
@@ -98,10 +99,7 @@ class PromptReader:
             raise RowError(line, "no_prompt", str(error)) from None
         start = self._start(line, body)
         for prompt in prompts:
-            try:
-                tokens = self._tokens(line, prompt)
-            except (TypeError, UnicodeEncodeError):  # what tokenizers of Rust say of half a surrogate pair
-                raise RowError(line, "no_prompt", "its text is no Unicode: half of a surrogate pair") from None
+            tokens = self._tokens(line, prompt)
             yield Blocks(len(tokens), self._ids(tokens, start))
 
     def agreed(self, line: int, blocks: Blocks, found: Recorded) -> int | None:
@@ -127,19 +125,22 @@ class PromptReader:
         return json.dumps(apart, sort_keys=True).encode() if apart else b""
 
     def _tokens(self, line: int, prompt: Given | Conversation) -> Sequence[int]:
-        if isinstance(prompt, str):
-            return self.tokenizer.encode([prompt])[0]
-        if not isinstance(prompt, Conversation):
+        if not isinstance(prompt, (str, Conversation)):
             return prompt
-        if prompt.unread:
-            told = "{rows} with {amount} parts that are no text, such as images (first: {line}): tokens of text count"
-            self.notes.add("not_text", line, told, prompt.unread)
-        return self.tokenizer.inner.encode(self._rendered(line, prompt), add_special_tokens=False).ids
+        bare = isinstance(prompt, Conversation)  # templates write special tokens themselves
+        text = self._rendered(line, prompt) if isinstance(prompt, Conversation) else prompt
+        try:
+            return self.tokenizer.inner.encode(text, add_special_tokens=not bare).ids
+        except (TypeError, UnicodeEncodeError):  # what tokenizers, which are written in Rust, say of it
+            raise RowError(line, "no_prompt", "its text is no Unicode: half of a surrogate pair") from None
 
     def _rendered(self, line: int, prompt: Conversation) -> str:
         from ..simulate.body import render_chat
         from ..workloads.tokens import BUILTIN
 
+        if prompt.unread:
+            told = "{rows} with {amount} parts that are no text, such as images (first: {line}): tokens of text count"
+            self.notes.add("not_text", line, told, prompt.unread)
         if self.template is not None:
             try:
                 return self.template.render(prompt.body)

@@ -76,6 +76,10 @@ def plain(conversation: Conversation) -> str:
 
 
 def _conversation(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> Conversation:
+    lists = [("tools", body.get("tools")), *(("tool_calls", message.get("tool_calls")) for message in messages)]
+    for name, given in lists:
+        if given is not None and not isinstance(given, list):
+            raise NoPrompt(f"{name!r} is no list")
     unread = sum(_said(part) is None for message in messages for part in _parts(message.get("content")))
     return Conversation({**body, "messages": messages}, unread)
 

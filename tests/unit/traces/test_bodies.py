@@ -264,6 +264,8 @@ def test_other_forms(form: Bodies, api: str, body: dict[str, Any]) -> None:
         ({"messages": []}, "'messages' is no list of messages"),
         ({"messages": ["secret"]}, "'messages' is no list of messages"),
         ({"messages": "secret"}, "'messages' is no list of messages"),
+        ({"messages": [USER], "tools": {"secret": 1}}, "'tools' is no list"),
+        ({"messages": [{**USER, "tool_calls": 7}]}, "'tool_calls' is no list"),
         ({"input": {"secret": 1}}, "'input' is no list of messages"),
         ({"prompt": None}, "'prompt' is neither text nor token ids"),
         ({"prompt": []}, "'prompt' is neither text nor token ids"),
@@ -386,7 +388,8 @@ def test_when_it_was_sent(form: Bodies, time: Any, unit: str | None, seconds: fl
 
 
 def test_a_number_that_could_be_any_unit_is_left_out_and_told(form: Bodies) -> None:
-    rows = form.rows({"prompt": "abcd", "time": 1500}, {"prompt": "abcd", "time": 1600})
+    assert form.rows({"prompt": "abcd", "time": 10**8})[0].time == 10**8  # in March 1973
+    rows = form.rows({"prompt": "abcd", "time": 1500}, {"prompt": "abcd", "time": 10**8 - 1})
     assert [row.time for row in rows] == [None, None]
     note = form.told()["time_unit"]
     assert (note.count, note.line) == (2, 1)
