@@ -29,16 +29,9 @@ def sampled(rows: Iterable[Row], share: float, seed: int) -> Iterator[Row]:
     smaller one.
     """
     limit = share * _WHOLE
-    chosen: dict[str, bool] = {}
     for row in rows:
-        if row.session is None:
-            if _draw(f"{seed} row {row.line} {row.time!r} {row.scope!r}") < limit:
-                yield row
-            continue
-        inside = chosen.get(row.session)
-        if inside is None:
-            inside = chosen[row.session] = _draw(f"{seed} session {row.session}") < limit
-        if inside:
+        whose = f"row {row.line} {row.time!r} {row.scope!r}" if row.session is None else f"session {row.session}"
+        if _draw(f"{seed} {whose}") < limit:
             yield row
 
 

