@@ -88,6 +88,7 @@ def test_sizes_that_fit_a_row_with_weights_hold_its_largest_block() -> None:
     rows=st.lists(st.tuples(st.integers(1, 200), st.sampled_from(["ceil", "floor", "none"])), min_size=1),
     size=st.integers(1, 50),
 )
+@settings(deadline=None)
 def test_tokens_of_ids_and_uncovered_ones_are_the_input(rows: list[tuple[int, str]], size: int) -> None:
     given = []
     for at, (length, style) in enumerate(rows, 1):
