@@ -154,6 +154,20 @@ def test_messages_with_the_model_s_template(form: Bodies) -> None:
     assert "no_template" not in form.told()
 
 
+def test_special_tokens_are_added_to_texts_and_not_to_what_templates_wrote(form: Bodies) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
+
+    path = str(form.model / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.post_processor = TemplateProcessing(single="\x01 $A", pair="$A $B", special_tokens=[("\x01", 1)])
+    tokenizer.save(path)
+    form.template()
+    chat, text = form.rows({"messages": [USER]}, {"prompt": "abcde"})
+    assert chat.input_length == len("[user]hello[assistant]")
+    assert text.input_length == 1 + len("abcde")
+
+
 def test_a_template_beside_a_named_file(form: Bodies) -> None:
     form.template()
     rows = form.rows({"messages": [USER]}, tokenizer=str(form.model / "tokenizer.json"))

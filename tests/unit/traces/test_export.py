@@ -195,6 +195,14 @@ def test_digests_are_none_that_can_be_made_without_the_salt(tmp_path: Path) -> N
     assert len(made["session_id"]) == 32
 
 
+def test_nor_can_the_next_block_be_guessed_from_the_one_before(tmp_path: Path) -> None:
+    Trace.of([row(1, 8, 1, 2)], block_size=4).export(tmp_path / "out.jsonl", salt=SALT)
+    first, second = lines(tmp_path / "out.jsonl")[0]["hash_ids"]
+    for lowest in (0, 1):  # the bit of a digest that is not shown
+        guessed = blake2b((first * 2 + lowest).to_bytes(8, "big") + (2).to_bytes(8, "little"), digest_size=8).digest()
+        assert int.from_bytes(guessed, "big") >> 1 != second
+
+
 def test_a_name_means_nothing_across_kinds(tmp_path: Path) -> None:
     Trace.of([FULL._replace(session="x", tenant="x")], block_size=4).export(tmp_path / "out.jsonl", salt=SALT)
     (made,) = lines(tmp_path / "out.jsonl")

@@ -103,8 +103,9 @@ def test_numbers_for_dates_need_a_unit(azure: Form) -> None:
 
 def test_columns_are_found_by_name(azure: Form) -> None:
     header = 'Region, generatedtokens ,"ContextTokens",Note,TIMESTAMP'
-    (row,) = azure.rows(header, 'eu,3,"10","a, ""quoted"" note",1970-01-01 00:00:01')
-    assert (row.input_length, row.output_length, row.time) == (10, 3, 1.0)
+    for cells in ('eu,3,"10","a, ""quoted"" note",1970-01-01 00:00:01', 'eu, 3, "10", "a, b", 1970-01-01 00:00:01'):
+        (row,) = azure.rows(header, cells)
+        assert (row.input_length, row.output_length, row.time) == (10, 3, 1.0)
 
 
 def test_images_are_noted(azure: Form) -> None:
