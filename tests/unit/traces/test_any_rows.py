@@ -95,5 +95,5 @@ def test_any_tables(tmp_path_factory: pytest.TempPathFactory, lines: list[str], 
         try:
             form.items(header, *lines, strict=strict, **options)
         except TraceError as error:
-            assert strict  # noqa: PT017 - there need not be one
+            assert strict
             assert "secret" not in str(error)  # noqa: PT017 - likewise

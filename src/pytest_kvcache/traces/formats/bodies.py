@@ -169,22 +169,28 @@ def _table(lines: Lines) -> Iterator[Numbered | RowError]:
     header: list[str] | None = None
     while True:
         begun = 0
-        limit = csv.field_size_limit(_MOST_FIELD)  # of the whole process, so only for this long
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            yield RowError(begun or last, "bad_row", f"not written as CSV: {error}")
-            continue
-        finally:
-            csv.field_size_limit(limit)
+        cells = _record(rows)
         if cells is None:
             return
-        if header is None:
+        if isinstance(cells, str):
+            yield RowError(begun or last, "bad_row", f"not written as CSV: {cells}")
+        elif header is None:
             header = [cell.strip() for cell in cells]
         elif len(cells) != len(header):
             yield RowError(begun, "bad_row", f"{len(cells)} fields; the header has {len(header)}")
         else:
             yield begun, {name: cell for name, cell in zip(header, cells, strict=True) if cell}
+
+
+def _record(rows: Iterator[list[str]]) -> list[str] | str | None:
+    """Return the next row of a table, None behind the last one, or what is wrong with it."""
+    limit = csv.field_size_limit(_MOST_FIELD)  # of the whole process, so only for this long
+    try:
+        return next(rows, None)
+    except csv.Error as error:
+        return str(error)
+    finally:
+        csv.field_size_limit(limit)
 
 
 FORMATS = (Format("bodies", _looks_like, _read, time_unit=None),)
