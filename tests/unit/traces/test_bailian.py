@@ -55,13 +55,15 @@ def test_a_chain_of_chats_is_a_session(tmp_path: Path) -> None:
         *(chat(1), chat(2), chat(3, 1), chat(4, 3), chat("5", "2"), chat(6, "-1"), chat(7, None), chat(8, 8)),
         chat(9, 4),
     )
-    assert [row.session for row in open_trace(path)] == ["1", "2", "1", "1", "2", "6", "7", "8", "1"]
+    trace = open_trace(path)
+    assert [row.session for row in trace] == ["1", "2", "1", "1", "2", "6", "7", "8", "1"]
+    assert [note.reason for note in trace.notes] == ["block_size_stated"]
 
 
 def test_chats_before_the_file_and_behind_their_own_continuation_are_told(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "t.jsonl", chat(5, 4), chat(6, 4), chat(7, 6), chat(4, 2), chat(2), chat(8, 4))
+    path = jsonl(tmp_path / "t.jsonl", chat(5, 4), chat(6, 4), chat(7, 6), chat(4, 2), chat(2), chat(8, 4), chat(4, 2))
     trace = open_trace(path)
-    assert [row.session for row in trace] == ["4", "4", "4", "2", "2", "2"]
+    assert [row.session for row in trace] == ["4", "4", "4", "2", "2", "2", "2"]
     assert [note for note in trace.notes if note.reason != "block_size_stated"] == [
         Note(
             *("unknown_parent", 2, 1),

@@ -313,6 +313,11 @@ def test_rows_that_follow_an_answer_need_no_time() -> None:
 def test_recorded_hits_are_summed_over_the_rows_that_tell() -> None:
     _, checker = check(row(1, 10, cached=5), row(2, 100), row(3, 30, cached=0))
     assert (checker.tally.cached_tokens, checker.tally.cached_input) == (5, 40)
+    kept, _ = check(row(1, 16, 1, cached=16), size=16)
+    assert len(kept) == 1
+    for cached in (17, -1):
+        with pytest.raises(RowError, match=f"line 1: {cached} cached tokens of 16 input tokens"):
+            check(row(1, 16, 1, cached=cached), size=16)
 
 
 def test_lines_of_several_files_are_told_with_the_file() -> None:

@@ -158,6 +158,15 @@ def test_a_line_that_was_cut_is_not_taken_for_whole(tmp_path: Path) -> None:
     assert list(Lines(path, strict=False)) == [(1, "1,2")]
 
 
+@pytest.mark.parametrize("data", [b"a\r\nb\r", b"a\nb\r", b"a\r\nb\r\n", b"a\r\nb"])
+def test_carriage_returns_at_the_end_of_lines_are_no_text(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    assert list(Lines(path)) == [(1, "a"), (2, "b")]
+    path.write_bytes(b"\xff\r\n" + data)
+    assert list(Lines(path, strict=False)) == [(2, "a"), (3, "b")]
+
+
 def test_zeros_behind_gzip_data_are_padding(tmp_path: Path) -> None:
     path = tmp_path / "padded.gz"
     path.write_bytes(gzip.compress(b"a\n") + bytes(512))

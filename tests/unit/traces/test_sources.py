@@ -112,13 +112,14 @@ def test_files_of_a_list_follow_one_another(tmp_path: Path) -> None:
 
 
 def test_files_of_a_folder_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    for name, at in (("c.jsonl", 2), ("a.jsonl.gz", 0), ("b.JSONL", 1)):
-        jsonl(tmp_path / name, ROWS[at])
+    names = ["a.jsonl.gz", "b.JSONL", *(f"c{at}.jsonl" for at in range(8))]
+    for at, name in reversed(list(enumerate(names))):
+        jsonl(tmp_path / name, mooncake(20, at, at + 1, time=at))
     (tmp_path / "README.md").write_text("about")
     (tmp_path / ".hidden.jsonl").write_text("{")
     (tmp_path / "folder.jsonl").mkdir()
     trace = open_trace(tmp_path, block_size=16)
-    assert [row.ids[0] for row in trace] == [0, 1, 2]
+    assert [row.ids[0] for row in trace] == list(range(10))
     assert trace.name == tmp_path.name
     assert [(note.reason, note.sentence) for note in trace.notes] == [
         ("other_files", "not read: 1 other file of the folder"),

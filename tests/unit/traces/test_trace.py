@@ -112,7 +112,11 @@ def test_a_file_that_changes_between_two_readings_is_an_error(tmp_path: Path) ->
     path = jsonl(tmp_path / "t.jsonl", mooncake(16, 1), mooncake(16, 2))
     trace = open_trace(path, block_size=16)
     jsonl(path, mooncake(16, 1), mooncake(16, 2), mooncake(16, 3))
-    with pytest.raises(TraceError, match=r"t\.jsonl: it changed while it was in use, from \d+ to \d+ bytes"):
+    changed = r"t\.jsonl: it changed while it was in use, from \d+ to \d+ bytes"
+    with pytest.raises(TraceError, match=changed):
+        list(trace)
+    path.write_text("{")
+    with pytest.raises(TraceError, match=changed):  # and not what is wrong with its rows
         list(trace)
 
 
