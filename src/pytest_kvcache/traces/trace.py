@@ -67,14 +67,13 @@ class Trace:
         """
         self.name = self._label = name
         self.format = format
-        self.block_size = block_size
         self.bytes_per_token = bytes_per_token
         self.ids = ids
         self.order = order
         self.files = reading.files
         self._strict = strict
         self._reading = reading
-        self._stated = stated
+        self._sizes = block_size, stated
         self._before = tuple(notes)
         checker = self._checker()
         self._kept = self._first(checker)
@@ -128,7 +127,8 @@ class Trace:
         return self._tally.requests
 
     def _checker(self) -> Checker:
-        return Checker(self.block_size, Notes(), stated=self._stated, strict=self._strict)
+        asked, stated = self._sizes
+        return Checker(asked, Notes(), stated=stated, strict=self._strict)
 
     def _first(self, checker: Checker) -> list[Row] | None:
         """Read it once, and return its rows when they are few enough to be kept."""
@@ -307,7 +307,7 @@ class Trace:
             TraceError: a row has no time, or none lies there.
         """
         begin = self._begin("between")
-        if not start < end:
+        if not (_is_number(start) and _is_number(end) and start < end):
             raise TraceError(f"between({start!r}, {end!r}): expected seconds, the second after the first")
         what = f"{_figure(start)} s to {_figure(end)} s of"
         return self._part(what, lambda rows: select.between(rows, begin + start, begin + end))
@@ -320,7 +320,7 @@ class Trace:
         Raises:
             TraceError: the share is not above 0 and at most 1, or nothing was drawn.
         """
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+        if not (_is_number(share) and 0 < share <= 1):
             raise TraceError(f"sampled({share!r}): expected a share above 0, up to 1")
         what = f"{_figure(share)} of the sessions (seed {seed}) of"
         return self._part(what, lambda rows: select.sampled(rows, share, seed))
@@ -373,6 +373,10 @@ def _sorted(rows: Iterable[Row], name: str) -> list[Row]:
 def _timed(name: str, what: str, untimed: int, rows: int) -> None:
     if untimed:
         raise TraceError(f"{name}: {what} needs the time of every row, and {untimed:,} of {rows:,} have none")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check(value: object, name: str, least: int) -> None:

@@ -71,8 +71,9 @@ def test_a_while_begins_with_the_trace_and_its_end_is_outside() -> None:
 
 def test_a_while_that_is_none_or_empty() -> None:
     trace = Trace.of([row(at, 5, time=at) for at in range(3)], block_size=None)
-    with pytest.raises(TraceError, match=r"between\(2, 2\): expected seconds, the second after the first"):
-        trace.between(2, 2)
+    for start, end in ((2, 2), (3, 2), (0, float("nan")), ("0", "1"), (None, 1)):
+        with pytest.raises(TraceError, match=r"between\(.*\): expected seconds, the second after the first"):
+            trace.between(start, end)  # type: ignore[arg-type] # as users do
     with pytest.raises(TraceError, match="7 s to 9 s of rows: it holds no requests"):
         trace.between(7, 9)
     with pytest.raises(TraceError, match=r"rows: between\(\) needs the time of every row, and 1 of 2 have none"):

@@ -108,6 +108,21 @@ def test_rows_are_the_same_kept_or_read_again(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("not_kept")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"chat_id": 1, "parent_chat_id": -1, "timestamp": 5, "input_length": 20, "hash_ids": [1, 2]},
+        {"input_length": 20, "hash_ids": [1, 2], "block_size": 16},
+        {"input_length": 20},
+    ],
+)
+def test_a_block_size_is_found_again_where_it_was_found(tmp_path: Path, given: dict[str, object]) -> None:
+    trace = open_trace(jsonl(tmp_path / "t.jsonl", given, given))
+    assert len(list(trace)) == len(list(trace)) == 2
+    assert trace.block_size == (16 if "hash_ids" in given else None)
+
+
+@pytest.mark.usefixtures("not_kept")
 def test_a_file_that_changes_between_two_readings_is_an_error(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "t.jsonl", mooncake(16, 1), mooncake(16, 2))
     trace = open_trace(path, block_size=16)
