@@ -20,7 +20,14 @@ def run(pytester: pytest.Pytester, name: str, *words: str) -> pytest.RunResult:
 
 def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
     folders = {path.name: path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert set(folders) == {"agent_conversation", "first_test", "hosted_provider", "isolation", "vllm_server"}
+    assert set(folders) == {
+        "agent_conversation",
+        "first_test",
+        "hosted_provider",
+        "isolation",
+        "trace_capacity",
+        "vllm_server",
+    }
     for path in folders.values():
         assert (path / "conftest.py").exists()
         assert list(path.glob("test_*.py"))
@@ -57,6 +64,23 @@ def test_agent_conversation(pytester: pytest.Pytester, sim: str) -> None:
 def test_isolation(pytester: pytest.Pytester, sim: str) -> None:
     result = run(pytester, "isolation", f"--kv-endpoint={sim}")
     result.assert_outcomes(passed=3)
+
+
+def test_trace_capacity_needs_no_endpoint(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "trace_capacity", "-rs")
+    result.assert_outcomes(passed=3, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*no endpoint to measure*"])
+
+
+@pytest.mark.parametrize(("blocks", "least", "most"), [("1000000", 0.797, 0.798), ("40", 0.6, 0.72)])
+def test_trace_capacity_sends_its_traffic(
+    pytester: pytest.Pytester, start_sim: Callable[..., str], blocks: str, least: float, most: float
+) -> None:
+    """A cache that holds everything reuses all that is shared; one of 40 blocks loses what the curve says it does."""
+    url = start_sim("--capacity-blocks", blocks)
+    run(pytester, "trace_capacity", f"--kv-endpoint={url}", "--kv-report=kv.json").assert_outcomes(passed=4)
+    (check,) = json.loads((pytester.path / "kv.json").read_text())["checks"]
+    assert least <= check["hit_rate"]["measured"] <= most
 
 
 PROVIDER = [
