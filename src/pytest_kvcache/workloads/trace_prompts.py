@@ -142,6 +142,13 @@ def crowded(made: Branches, vocabulary: Vocabulary) -> Iterator[str]:
         )
 
 
+class _Own(NamedTuple):
+    """What a request was the first to have, as numbers of pieces and as token ids."""
+
+    pieces: array[int]
+    ids: array[int]
+
+
 @dataclass(slots=True, eq=False)
 class TracePrompts:
     """The prompts of a trace, drawn as they are needed, each time the same.
@@ -155,7 +162,7 @@ class TracePrompts:
     branches: Branches
     wording: Wording
     seed: str
-    _kept: dict[int, array[int]] = field(default_factory=dict, repr=False)
+    _kept: dict[int, _Own] = field(default_factory=dict, repr=False)
     _size: int = 0
 
     def __len__(self) -> int:
@@ -163,9 +170,12 @@ class TracePrompts:
 
     def __getitem__(self, number: int) -> Prompt:
         """Return the prompt of a request."""
-        pieces, vocabulary = self._pieces(number), self.wording.vocabulary
-        text = "" if self.wording.way == "ids" else vocabulary.text(pieces)
-        return self.wording.prompt(array("I", vocabulary.encode(pieces)), text)
+        ids, text = array("I"), ""
+        for part, count in self._line(number):
+            ids += self._own(part).ids[:count]
+        if self.wording.way != "ids":
+            text = self.wording.vocabulary.text(self._pieces(number))
+        return self.wording.prompt(ids, text)
 
     def verify(self, tokenizer: Tokenizer) -> None:
         """Re-encode a sample of the places where prompts part, and of whole prompts, before anything is sent.
@@ -184,31 +194,36 @@ class TracePrompts:
             yield list(pieces if number in whole else pieces[max(0, at - _NEAR) : at + _NEAR])
 
     def _pieces(self, number: int) -> array[int]:
-        """Return a prompt without what stands around it: the beginnings of those it goes on from, then its own."""
-        line: list[tuple[int, int]] = []
+        """Return a prompt without what stands around it."""
+        pieces = array("I")
+        for part, count in self._line(number):
+            pieces += self._own(part).pieces[:count]
+        return pieces
+
+    def _line(self, number: int) -> Sequence[tuple[int, int]]:
+        """Return the requests that a prompt is made of, with the tokens of each one's own; the first one first."""
+        found: list[tuple[int, int]] = []
         end = self.branches.each[number].end
         while number != _NOBODY:
             branch = self.branches.each[number]
-            line.append((number, end - branch.start))
+            found.append((number, end - branch.start))
             number, end = branch.of, branch.start
-        pieces = array("I")
-        for number, count in reversed(line):  # the first one first: each begins unlike the one it leaves
-            pieces += self._own(number)[:count]
-        return pieces
+        return found[::-1]
 
-    def _own(self, number: int) -> array[int]:
-        """Return the pieces that a request was the first to have."""
+    def _own(self, number: int) -> _Own:
+        """Return what a request was the first to have; it needs that of the one it goes on from, best asked before."""
         found = self._kept.pop(number, None)
         if found is None:
-            branch = self.branches.each[number]
+            branch, vocabulary = self.branches.each[number], self.wording.vocabulary
             count = branch.end - branch.start
             mark = self._mark(branch)[:count]
-            found = array("I", [*mark, *self.wording.vocabulary.draw(f"{self.seed}/{number}", count)[len(mark) :]])
+            pieces = [*mark, *vocabulary.draw(f"{self.seed}/{number}", count)[len(mark) :]]
+            found = _Own(array("I", pieces), array("I", vocabulary.encode(pieces)))
             self._size += count + _BESIDE
         self._kept[number] = found  # what was used last is dropped last
         while self._size > _KEPT and len(self._kept) > 1:
             oldest = next(iter(self._kept))
-            self._size -= len(self._kept.pop(oldest)) + _BESIDE
+            self._size -= len(self._kept.pop(oldest).ids) + _BESIDE
         return found
 
     def _mark(self, branch: Branch) -> list[int]:
@@ -217,7 +232,7 @@ class TracePrompts:
         ways, before = self.branches.ways[of, start], None if of == _NOBODY else self.branches.each[of]
         if before is None or start == before.end:
             return vocabulary.digits(way, ways, turn_of(f"{self.seed}/{of}/{start}"))
-        then = self._own(of)[start - before.start]  # no other may go on with this one
+        then = self._own(of).pieces[start - before.start]  # no other may go on with this one
         free = len(vocabulary) - 1
         value, most = ((number + number // free + 1) for number in (way - 1, ways - 2))
         return vocabulary.digits(value, most + 1, then)

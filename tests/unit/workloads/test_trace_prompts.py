@@ -173,7 +173,8 @@ def test_prompts_are_the_same_in_whatever_order_they_are_asked_for(monkeypatch: 
     assert [composed.prompts[number] for number in reversed(range(len(TREE)))] == expected[::-1]
     assert [composed.prompts[number] for number in range(len(TREE))] == expected
     assert len(composed.prompts._kept) < 5
-    assert composed.prompts._size == sum(map(len, composed.prompts._kept.values())) + 64 * len(composed.prompts._kept)
+    kept = composed.prompts._kept.values()
+    assert composed.prompts._size == sum(len(own.ids) + 64 for own in kept)
 
 
 def test_long_chains_of_turns_are_made_without_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +279,7 @@ def test_what_stands_around_is_told_with_what_it_costs() -> None:
     notes = compose(rows, way=("bos-eos", "chat")).notes
     assert f"the first {len(FRAME.lead)} tokens of every prompt are the chat template's" in notes[-2]
     assert compose(rows).notes == (
-        "3 requests of the trace generate 1 token: the trace says 0, or nothing (line 1 first)",
+        "3 requests of the trace (line 1 first): 1 token generated, the trace says 0 or nothing",
     )
 
 
