@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..model.trace import Note, Row
 from .paths import Ids, Path, Paths
 from .policies import Cache, Evicted
 from .routing import Router, router_of
 from .rules import REFERENCE, Rules, rules_of
 from .simulate import Simulation, cache_of
 from .simulated import Simulated
+
+_UNEVEN = 1.5  # times an equal share of the prompt tokens
 
 
 def fleet(
@@ -69,12 +71,28 @@ def fleet(
         alone[caches.send(path)].serve(path, counted=counted)
         together.serve(path, counted=counted)
         pooled.serve(path, counted=counted)
+    each = tuple(engine.result(policy, slots, block_size) for engine in alone)
     notes = paths.notes()
     return replace(
-        together.result(policy, room, block_size, (*notes, *caches.router.notes())),
-        engines=tuple(engine.result(policy, slots, block_size) for engine in alone),
+        together.result(policy, room, block_size, (*notes, *caches.router.notes(), *_uneven(each))),
+        engines=each,
         pooled=pooled.result(policy, room, block_size, notes),
     )
+
+
+def _uneven(engines: Sequence[Simulated]) -> Iterator[Note]:
+    """Tell of an engine with far more than its share: where much begins alike, routing by it makes one of several."""
+    tokens = [engine.input_tokens for engine in engines]
+    total, most = sum(tokens), max(tokens)
+    if total and most * len(engines) >= _UNEVEN * total:
+        at = tokens.index(most)
+        yield Note(
+            "uneven_load",
+            engines[at].requests,
+            None,
+            f"engine {at} was sent {most / total:.0%} of the prompt tokens, {most * len(engines) / total:.1f} times an equal"
+            " share, so the room of the others was used the less",
+        )
 
 
 class Caches(Cache):

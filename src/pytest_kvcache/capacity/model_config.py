@@ -63,7 +63,7 @@ _UNEVEN = {
     "use_cla": "layers that share their KV",
     "loop_": "layers that are run more than once",
     "ut_steps": "layers that are run more than once",
-    "compress": "a compressed KV cache",
+    "compress_r": "a compressed KV cache",
     "index_topk": "an indexer with a cache of its own",
     "index_head": "an indexer with a cache of its own",
     "indexer": "an indexer with a cache of its own",

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import TraceError
 
@@ -53,7 +54,7 @@ def shared(function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         for child in children:
             child.kill()
         for child in children:
-            with child:  # closes its pipes, and waits for it
+            with suppress(OSError), child:  # closes its pipes, and waits; what it was not told can be told no more
                 pass
 
 
@@ -84,16 +85,16 @@ def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-S", "-c", _CHILD, _HOME], stdin=pipe, stdout=pipe)
 
 
-def _tell(child: subprocess.Popen[bytes], function: Callable[[T], R], task: T) -> None:
+def _tell(child: subprocess.Popen[bytes], function: Callable[[T], object], task: T) -> None:
     assert child.stdin is not None  # it is a pipe
     try:
         pickle.dump((function, task), child.stdin, pickle.HIGHEST_PROTOCOL)
         child.stdin.flush()
-    except BrokenPipeError:
+    except OSError:  # it ended
         raise _ended(child) from None
 
 
-def _result(child: subprocess.Popen[bytes]) -> R:
+def _result(child: subprocess.Popen[bytes]) -> Any:
     assert child.stdout is not None  # it is a pipe
     try:
         done, found = pickle.load(child.stdout)

@@ -38,7 +38,7 @@ def traces(draw: st.DrawFn) -> list[Row]:
         if rows and draw(st.booleans()):
             ids = [*rows[draw(st.integers(0, len(rows) - 1))].ids, *ids]
         length = max(1, len(ids) * B - draw(st.integers(0, B - 1))) + draw(st.sampled_from([0, 0, B]))
-        session = draw(st.sampled_from(["a", "b", "c", None]))
+        session = draw(st.sampled_from(["a", "b", "", None]))
         rows.append(row(ids, session=session, length=length, line=line, scope=draw(st.sampled_from([None, None, "x"]))))
     return rows
 
@@ -231,10 +231,27 @@ def test_requests_without_a_session_go_by_their_first_block_and_are_told() -> No
     rows = [row([5, n], line=3 + n) for n in range(4)] + [row([5, 9], session="s", line=9)]
     found = fleet(rows, B, engines=3, routing="session", slots=None)
     assert sorted(engine.requests for engine in found.engines) in ([0, 1, 4], [0, 0, 5])
-    assert [(note.reason, note.count, note.line) for note in found.notes] == [("no_session", 4, 3)]
+    assert [(note.reason, note.count, note.line) for note in found.notes if note.line] == [("no_session", 4, 3)]
     assert "4 requests have no session (first in line 3)" in found.notes[0].sentence
-    assert fleet(rows, B, engines=3, routing="prefix", slots=None).notes == ()
-    assert fleet(rows[4:], B, engines=3, routing="session", slots=None).notes == ()
+    assert not any(note.line for note in fleet(rows, B, engines=3, routing="prefix", slots=None).notes)
+    assert not any(note.line for note in fleet(rows[4:], B, engines=3, routing="session", slots=None).notes)
+
+
+def test_where_all_begin_alike_one_engine_gets_everything_and_it_is_told() -> None:
+    rows = [row([1, 10 + n]) for n in range(8)]
+    found = fleet(rows, B, engines=4, routing="prefix", slots=None)
+    assert [engine.requests for engine in found.engines] == [8, 0, 0, 0]
+    [note] = found.notes
+    assert (note.reason, note.count) == ("uneven_load", 8)
+    assert "engine 0 was sent 100% of the prompt tokens, 4.0 times an equal share" in note.sentence
+    assert fleet(rows, B, engines=4, slots=None).notes == ()
+    assert fleet([], B, engines=2, slots=None).notes == ()
+
+
+@pytest.mark.parametrize(("lengths", "told"), [([3, 1], ["uneven_load"]), ([299, 101], [])])
+def test_an_uneven_load_is_half_more_than_an_equal_share(lengths: list[int], told: list[str]) -> None:
+    rows = [row([n], length=length) for n, length in enumerate(lengths)]
+    assert [note.reason for note in fleet(rows, 512, engines=2, slots=None).notes] == told
 
 
 def test_requests_without_blocks_are_spread() -> None:
@@ -254,7 +271,8 @@ def test_ids_are_of_the_whole_trace_and_not_of_one_engine() -> None:
 
 def test_a_session_has_the_same_engine_in_every_process() -> None:
     code = (
-        "from array import array\nfrom pytest_kvcache.model import Row\nfrom pytest_kvcache.capacity.fleet import fleet\n"
+        "from array import array\nfrom pytest_kvcache.model import Row\n"
+        "from pytest_kvcache.capacity.fleet import fleet\n"
         "rows = [Row(1, 4, array('q', [n]), session=f'session {n}') for n in range(9)]\n"
         "found = fleet(rows, 4, engines=4, routing='session', slots=None)\n"
         "print([list(engine.sessions) for engine in found.engines])"

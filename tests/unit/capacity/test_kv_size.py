@@ -89,6 +89,8 @@ def test_fp8_weights_do_not_change_the_type_of_the_cache_but_an_fp8_cache_does()
         assert "says that its KV cache is quantised, too. Give kv_dtype=" in refusal(quantised)
         assert kv_size(quantised, "fp8").bytes_per_token == 2 * 4 * 256
     assert kv_size(PLAIN | {"quantization_config": {"kv_cache_scheme": None}}).bytes_per_token == 4_096
+    part = PART | {"quantization_config": {"kv_cache_scheme": {"num_bits": 8}}}
+    assert "its KV cache is quantised, too" in refusal({"torch_dtype": "bfloat16", "text_config": part})
 
 
 def test_a_file_its_folder_and_its_content_are_the_same(tmp_path: Path) -> None:
@@ -131,6 +133,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ({"multi_query": False, "num_kv_heads": 4}, 2 * 4 * 4 * 32),
         ({"multi_query": True, "new_decoder_architecture": True, "num_kv_heads": 2}, 2 * 4 * 2 * 32),
         ({"kv_lora_rank": None}, 2 * 4 * 8 * 32),
+        ({"compression_config": {"quant_method": "compressed-tensors"}}, 2 * 4 * 8 * 32),
         ({"layer_types": ["full_attention"] * 4, "sliding_window": 16}, 2 * 4 * 8 * 32),
         ({"layer_types": ["attention"] * 4}, 2 * 4 * 8 * 32),
         ({"layer_types": None, "use_cla": False, "index_topk": None, "is_encoder_decoder": False}, 2 * 4 * 8 * 32),
@@ -271,6 +274,9 @@ def test_the_language_model_is_a_part_of_a_multimodal_file(name: str) -> None:
     assert kv_size(outer | {name: PART | {"torch_dtype": "float16"}}).how.endswith("(fp16)")
     assert kv_size(
         outer | {"dtype": "bfloat16", name: PART | {"model_type": "mistral", "head_dim": 64, "sliding_window": None}}
+    )
+    assert "sliding_window is 8" in refusal(
+        outer | {"sliding_window": None, name: PART | {"sliding_window": 8}}, "bf16"
     )
     assert "is_encoder_decoder is set" in refusal(outer | {"is_encoder_decoder": True, name: PART}, "bf16")
 
