@@ -90,16 +90,24 @@ def test_a_cache_is_simulated_without_an_endpoint(pytester: pytest.Pytester, run
             assert trace.simulate(rules="engine").hit_tokens == {MOST}
             assert trace.simulate(blocks=10, rules="engine").hit_rate < 0.1
 
+        def test_curve(kv_trace):
+            trace = {OPEN}
+            curve = trace.sweep(rules="engine")
+            assert [curve.hit_tokens(blocks=size) for size in (40, 500)] == [
+                trace.simulate(blocks=size, rules="engine").hit_tokens for size in (40, 500)
+            ]
+            assert curve.hit_rate(blocks=40) < curve.ceiling == {MOST / QUERY}
+
         def test_too_much_is_hoped_for(kv_trace):
             assert {OPEN}.simulate(rules="engine").hit_rate >= 0.9
         """
     )
     result = run()
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
             f"E *AssertionError: assert {MOST / QUERY} >= 0.9",
-            f"E *<Trace requests.jsonl: {REQUESTS} requests, {QUERY:,} input tokens, *> = kv_trace('requests.jsonl', *)",
+            f"E *<Trace requests.jsonl: {REQUESTS} requests, {QUERY:,} input tokens, *> = kv_trace('requests.jsonl'*",
         ]
     )
     result.stdout.no_fnmatch_line("*kvcache:*skipped*")
@@ -305,8 +313,8 @@ def test_several_engines_are_simulated_as_one_and_routing_is_the_cause(
     lost = HEADS * 8 * BLOCK
     result.stdout.fnmatch_lines(
         [
-            f"hit rate *, wanted * (simulated) (* below): {MOST - lost:,} of *[[]KV201[]]. {lost} tokens lost to routing over"
-            f" engines; {HEADS} requests went to one of 2 engines *",
+            f"hit rate *, wanted * (simulated) (* below): {MOST - lost:,} of *[[]KV201[]]. {lost} tokens lost to routing"
+            f" over engines; {HEADS} requests went to one of 2 engines *",
             "  the caches of 2 engines are simulated as one cache of 16,000 tokens: which of them serves a request is*",
             f"*- routing over engines * -{lost} *",
         ]

@@ -73,13 +73,11 @@ def traces(kv: Runner, kv_trace: TraceOpener, kv_workload: WorkloadBuilder) -> N
     same: float | None = kv.replay(trace.first(9), users=2, concurrency=None, stream=False).simulated
     late: float | None = result.arrival.p95
     rows: list[Row] = list(trace)
+    curve: Curve = trace.sweep(warm=0.1)
+    ceiling: float | None = curve.ceiling
     expectation = Expectation(target="simulated", tol=0.03)
     kv.run(kv_workload.trace(trace, clock=False, users=1, think=True), concurrency=1)
-    print(rate, same, late, rows, expectation)
-
-
-def curves(curve: Curve) -> None:
-    print(curve.ceiling, curve.hit_rate(blocks=8))
+    print(rate, same, late, rows, expectation, ceiling, curve.hit_rate(gib=2))
 
 
 async def async_test(kv: Runner, kv_workload: WorkloadBuilder) -> None:

@@ -129,9 +129,9 @@ def hits(prompts: Sequence[Sequence[int] | Lookup], capacity: int | None) -> lis
 
 
 def test_the_end_of_the_oldest_goes_first() -> None:
-    # B needs three blocks of the four that are free or A's: A keeps its head, of which the last token is computed anew
+    # three blocks each; the last token of a prompt is computed anew, so its third block cannot hit
     assert hits([A, B, A], 24) == [0, 0, 8]
-    assert hits([A, B, A], 23) == [0, 0, 8]  # five blocks: A's last is gone, and it could not have hit
+    assert hits([A, B, A], 23) == [0, 0, 8]  # five blocks: A's last is gone
     assert hits([A, B, A], 16) == [0, 0, 4]
     assert hits([A, B, A], 12) == [0, 0, 0]
 
@@ -167,6 +167,8 @@ def test_answers_take_room_but_for_their_last_token(told: bool) -> None:
     assert hits([A, answered(5), A], 20) == [0, 0, 4]  # 16 fill four
     assert hits([A, answered(4), A], 20) == [0, 0, 8]
     assert hits([A, answered(9), A], 20) == [0, 0, 0]
+    assert hits([[*A, 1], answered(4), [*A, 1]], 24) == [0, 0, 12]
+    assert hits([[*A, 1], answered(5), [*A, 1]], 24) == [0, 0, 8]  # the prompts alone would fit
 
 
 def test_an_answer_that_nobody_told_fills_its_blocks_once() -> None:
@@ -188,10 +190,18 @@ def test_an_answer_that_nobody_told_may_hit_in_the_next_turn() -> None:
 
 
 def test_what_may_stand_first_may_hit_as_well() -> None:
-    lookups = [Lookup(A), Lookup(C), Lookup([*A[:4], 77, 78, 79, 80, 81, 82, 83, 84], open=4)]
-    (_, _, whole), (_, _, cut) = (predict_bounded(lookups, GRAIN, capacity).room for capacity in (None, 20))
-    assert whole == 4
-    assert whole <= cut <= 8  # in which block the beginning parts is not known any more
+    lookups = [Lookup(A), Lookup(C), Lookup([*A[:4], *range(77, 89)], open=5)]
+    for capacity in (None, 10_000):
+        found = predict_bounded(lookups, GRAIN, capacity)
+        assert (found.per_request, found.room) == ((0, 0, 4), (0, 0, 4))  # 4 and 5 more: two blocks
+    # where in a block the beginning parts from what is evicted meanwhile is not known: 4 to 7 and 5 more
+    assert predict_bounded(lookups, GRAIN, 20).room == (0, 0, 8)
+
+
+def test_blocks_that_are_shared_in_part_are_others() -> None:
+    lookups = [Lookup([*A, 1]), Lookup([*A[:6], 7, 8, 9]), Lookup([*A, 1])]
+    assert predict_bounded(lookups, GRAIN, 16).per_request == (0, 4, 12)
+    assert predict_bounded(lookups, GRAIN, 12).per_request == (0, 4, 8)
 
 
 def test_what_was_warmed_and_prefilled_is_in_it_and_not_counted() -> None:
