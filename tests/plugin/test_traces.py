@@ -313,7 +313,7 @@ def test_several_engines_are_simulated_as_one_and_routing_is_the_cause(
     lost = HEADS * 8 * BLOCK
     result.stdout.fnmatch_lines(
         [
-            f"hit rate *, wanted * (simulated) (* below): {MOST - lost:,} of *[[]KV201[]]. {lost} tokens lost to routing"
+            f"hit rate *, * (simulated) (* below): {MOST - lost:,} of *[[]KV201[]]. {lost} tokens lost to routing"
             f" over engines; {HEADS} requests went to one of 2 engines *",
             "  the caches of 2 engines are simulated as one cache of 16,000 tokens: which of them serves a request is*",
             f"*- routing over engines * -{lost} *",
