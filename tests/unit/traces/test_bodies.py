@@ -238,6 +238,7 @@ def test_anthropic_s_messages(form: Bodies) -> None:
     said = 'system\nkind\nassistant\nhello\n{"type":"tool_use","id":"t","name":"f","input":{}}\nassistant\n'
     claude, text = form.rows({"body": body, "api": "messages"}, {"prompt": said})
     assert claude.ids == text.ids
+    assert "not_text" not in form.told()  # thoughts are left out of prompts, and missing nowhere
 
 
 def test_inputs_of_the_responses_api(form: Bodies) -> None:
@@ -339,6 +340,11 @@ def test_they_are_told_by_their_fields(form: Bodies, value: dict[str, Any], foun
     assert form.found(value) == found
 
 
+def test_ids_beside_text_are_not_passed_over(form: Bodies) -> None:
+    assert form.format is not None
+    assert not form.format.looks_like(json.dumps({"messages": [USER], "hash_ids": [1]}))
+
+
 def test_a_list_of_bodies(form: Bodies) -> None:
     text = json.dumps([{"prompt": "abcd"}, {"prompt": "abcde"}], indent=1)
     assert [(row.line, row.input_length) for row in form.rows(text)] == [(1, 4), (2, 5)]
@@ -373,8 +379,9 @@ def _usage(prompt: int, cached: int | None = None, completion: int = 1) -> dict[
 
 @pytest.mark.parametrize("name", ["tenant", "tenant_id", "user_id", "user"])
 def test_whose_request_it_is(form: Bodies, name: str) -> None:
-    outside, inside = form.rows({"body": {"prompt": "abcd"}, name: "me"}, {"prompt": "abcd", name: 8})
-    assert (outside.tenant, inside.tenant) == ("me", "8")
+    prompt = {"prompt": "abcd"}
+    rows = form.rows({"body": prompt, name: "me"}, {**prompt, name: 8}, {"body": {**prompt, name: "inside"}})
+    assert [row.tenant for row in rows] == ["me", "8", "inside"]
 
 
 # --- times -----------------------------------------------------------------------------------------------------------
@@ -562,6 +569,17 @@ def test_wrong_rows_of_a_table(form: Bodies) -> None:
     error = form.wrong(head + table(('{"prompt": "secr', ""), (good, "")))
     assert (error.line, error.reason) == (2, "no_json")
     assert error.sentence == "'request_json' is a text that is no JSON"
+
+
+def test_empty_cells_tell_nothing(form: Bodies) -> None:
+    text = table(
+        ("request_json", "session_id", "user", "time", "status_code", "response_json"),
+        (json.dumps({"prompt": "abcd"}), "", "", "", "", ""),
+        (json.dumps({"prompt": "abcd"}), "s", "u", "1970-01-01T00:00:01Z", "200", "{}"),
+    )
+    bare, full = form.rows(text)
+    assert (bare.session, bare.tenant, bare.time) == (None, None, None)
+    assert (full.session, full.tenant, full.time) == ("s", "u", 1.0)
 
 
 def test_lines_of_a_table_are_those_of_the_file(form: Bodies) -> None:

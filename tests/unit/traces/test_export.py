@@ -283,7 +283,9 @@ def test_one_of_several_inputs_is_not_either(tmp_path: Path) -> None:
 def test_an_earlier_export_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("an older, longer one\n" * 100)
-    assert len(exported(path, None, FULL)) == 1
+    with path.open() as older:
+        assert len(exported(path, None, FULL)) == 1
+        assert len(older.readlines()) == 100  # who reads the older one reads on
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -370,6 +370,17 @@ def test_messages_for_the_model_s_template(form: Form, text: dict[str, Any], tmp
     assert [row.ids] == ids(form, text, "[user]hello[assistant](f 1)[tool]rain")
 
 
+def test_parts_for_the_model_s_template_are_those_of_openai(form: Form, text: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "model" / "chat_template.jinja").write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}")
+    parts = [
+        {"type": "text", "content": "hello"},
+        {"type": "blob", "content": "AAAA"},
+        {"type": "text", "content": "!"},
+    ]
+    (row,) = form.rows(span(**{"gen_ai.input.messages": [{"role": "user", "parts": parts}]}), **text)
+    assert [row.ids] == ids(form, text, "[hello\n!]")
+
+
 def test_images_and_thoughts_among_the_parts(form: Form, text: dict[str, Any]) -> None:
     parts = [
         {"type": "text", "content": "hello"},
