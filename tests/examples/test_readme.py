@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ GUIDE_BLOCKS = [
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 ]
 FAST = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+TRACE = ROOT / "tests" / "data" / "traces" / "mooncake_conversation_trace.jsonl.gz"
 
 
 def blocks(kind: str) -> list[str]:
@@ -40,16 +42,18 @@ def test_every_block_is_of_a_kind_that_is_tested() -> None:
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 def test_python_blocks(pytester: pytest.Pytester, sim: str, number: int) -> None:
-    code = blocks("python")[number]
-    pytester.makepyfile(test_block=code)
-    pytester.makeini(FAST)
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
-    result.assert_outcomes(passed=code.count("def test_"))
+    run_block(pytester, sim, blocks("python")[number])
 
 
 @pytest.mark.parametrize("code", GUIDE_BLOCKS)
 def test_python_blocks_of_the_guides(pytester: pytest.Pytester, sim: str, code: str) -> None:
+    run_block(pytester, sim, code)
+
+
+def run_block(pytester: pytest.Pytester, sim: str, code: str) -> None:
+    """Run a block as a test file of its own; the trace of the examples lies beside it."""
     pytester.makepyfile(test_block=code)
+    shutil.copy(TRACE, pytester.path / "conversation_trace.jsonl.gz")
     pytester.makeini(FAST)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
     result.assert_outcomes(passed=code.count("def test_"))
