@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from ..capacity.simulated import Simulated
 from ..capacity.stack import stack_pass
 from ..capacity.sweep import one_pass, sweep
 from ..errors import TraceError
-from ..model.trace import Row
-from .parents import Parents
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -73,8 +71,7 @@ def swept(
     warm_rows = _warm(trace, warm)
     rules = rules_of(rules)
     if budgets is None and one_pass(policy, rules):
-        parents = Parents(strict=trace.ids == "prefix")
-        found = stack_pass(_seen(trace, parents), size, rules, warm_rows=warm_rows)
+        found = stack_pass(trace, size, rules, warm_rows=warm_rows)
         return Curve.of_stack(
             found,
             size,
@@ -82,7 +79,7 @@ def swept(
             rules=rules,
             bytes_per_token=trace.bytes_per_token,
             warm=warm,
-            notes=(*trace.notes, *parents.notes()),
+            notes=trace.notes,
         )
     points = sweep(
         trace,
@@ -106,15 +103,6 @@ def swept(
         warm=warm,
         notes=(*trace.notes, *points.notes),
     )
-
-
-def _seen(trace: Trace, parents: Parents) -> Iterator[Row]:
-    for row in trace:
-        try:
-            parents.see(row)
-        except TraceError as error:
-            raise TraceError(f"{trace.name}, {error}") from None
-        yield row
 
 
 def _hittable(trace: Trace, what: str) -> int:

@@ -14,6 +14,7 @@ from .tally import Tally
 
 if TYPE_CHECKING:
     from .notes import Notes
+    from .parents import Parents
 
 _LOOKED_AT = 1_000  # rows, for the block sizes that an error names
 
@@ -73,11 +74,21 @@ class Checker:
             "no_time",
             "time_backwards",
             "block_size_stated",
+            "same_id_after_another_parent",
+            "parents_unchecked",
         )
     )
     """Its own notes on rows that stay: of a part of a trace they are counted anew."""
 
-    def __init__(self, block_size: int | None, notes: Notes, *, stated: int | None = None, strict: bool = True) -> None:
+    def __init__(
+        self,
+        block_size: int | None,
+        notes: Notes,
+        *,
+        stated: int | None = None,
+        strict: bool = True,
+        parents: Parents | None = None,
+    ) -> None:
         """Begin with nothing.
 
         Args:
@@ -85,6 +96,7 @@ class Checker:
             notes: gets what is found.
             stated: as the form's documentation says, for rows that do not say theirs.
             strict: a bad row ends the reading; else it is mended or left out, and noted.
+            parents: looks for ids behind two others; None: nobody has to.
         """
         self.block_size = block_size
         self.notes = notes
@@ -92,6 +104,7 @@ class Checker:
         self._origin = "as given"
         self._stated = stated
         self._strict = strict
+        self._parents = parents
         self._last: float | None = None  # the latest time so far in the order of the rows
 
     def rows(self, items: Iterable[Row | Skipped]) -> Iterator[Row]:
@@ -106,6 +119,8 @@ class Checker:
                 continue
             try:
                 row = self._fitted(item)
+                if row is not None and self._parents is not None:
+                    self._parents.see(row)
             except RowError as error:
                 if self._strict:
                     raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..model.trace import Row
+from .check import RowError
+from .notes import Notes
 
 _MOST = 2_000_000  # ids that are remembered, some 300 MB
 
@@ -14,25 +15,25 @@ class Parents:
     """What stood before each id.
 
     Args:
+        notes: gets what is found.
         strict: the trace was declared to hold prefix hashes.
-        most: so many ids are remembered; new ones are not looked at any more.
+        most: so many ids are remembered; then none is looked at any more.
     """
 
-    def __init__(self, *, strict: bool, most: int = _MOST) -> None:
+    def __init__(self, notes: Notes, *, strict: bool, most: int = _MOST) -> None:
+        self._notes = notes
         self._strict = strict
         self._left = most
         self._before: dict[Hashable, dict[int, int | None]] = {}
         self._odd: set[tuple[Hashable, int, int | None]] = set()
-        self._first: int | None = None
-        self._stopped: int | None = None
 
     def see(self, row: Row) -> None:
         """Look at one request.
 
         Raises:
-            TraceError: an id of a trace of prefix hashes stands behind two different ids; names the line.
+            RowError: an id of a trace of prefix hashes stands behind two different ids.
         """
-        if self._stopped is not None:
+        if self._left < 0:
             return
         ids = row.ids.tolist()
         before: list[int | None] = [None, *ids[:-1]] if ids else []
@@ -43,31 +44,29 @@ class Parents:
         if found != before:
             odd = [(row.scope, i, b) for i, b, f in zip(ids, before, found, strict=True) if b != f]
             if self._strict:
-                raise TraceError(_refusal(row.line, odd[0][1], odd[0][2], known[odd[0][1]]))
-            self._odd.update(odd)
-            self._first = row.line if self._first is None else self._first
+                _, clash, here = odd[0]
+                raise RowError(row.line, "ids", _refusal(clash, here, known[clash]))
+            self._count(set(odd), row.line)
         if self._left < 0:
-            self._stopped = row.line
             self._before.clear()
-
-    def notes(self) -> list[Note]:
-        """Return what was found."""
-        notes = []
-        if self._odd:
-            sentence = (
-                f"{len(self._odd):,} times an id stands behind another id than before (first in line {self._first}): a"
-                " block is what stands before it too, so these are blocks of their own"
+            self._notes.add(
+                "parents_unchecked", row.line, "whether an id stands behind two others was asked up to {line}"
             )
-            notes.append(Note("same_id_after_another_parent", len(self._odd), self._first, sentence))
-        if self._stopped is not None:
-            sentence = f"whether one id stands behind two others was looked at up to line {self._stopped:,}"
-            notes.append(Note("parents_unchecked", 1, self._stopped, sentence))
-        return notes
+
+    def _count(self, odd: set[tuple[Hashable, int, int | None]], line: int) -> None:
+        new = odd - self._odd
+        self._odd |= new
+        if new:
+            sentence = (
+                "an id stands behind another id than before, {count}x (first in {line}): what stands before a block"
+                " is part of what it is, so these are blocks of their own"
+            )
+            self._notes.add("same_id_after_another_parent", line, sentence, count=len(new))
 
 
-def _refusal(line: int, clash: int, here: int | None, before: int | None) -> str:
+def _refusal(clash: int, here: int | None, before: int | None) -> str:
     behind = ["first" if place is None else f"behind {place}" for place in (before, here)]
     return (
-        f"line {line}: id {clash} stands {behind[1]}, and stood {behind[0]} before, so it is no prefix hash; expected"
-        ' ids that each mean all of the prompt up to them, or ids="content"'
+        f"id {clash} stands {behind[1]}, and stood {behind[0]} before, so it is no prefix hash; expected ids that each"
+        ' mean all of the prompt up to them, or ids="content"'
     )

@@ -11,6 +11,7 @@ from ..model.trace import Note, Row
 from . import select
 from .check import Checker
 from .notes import Notes
+from .parents import Parents
 from .reading import Given, Reading
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ class Trace:
 
     def _checker(self) -> Checker:
         asked, stated = self._sizes
-        return Checker(asked, Notes(), stated=stated, strict=self._strict)
+        notes = Notes()
+        parents = None if self.ids == "content" else Parents(notes, strict=self.ids == "prefix")
+        return Checker(asked, notes, stated=stated, strict=self._strict, parents=parents)
 
     def _first(self, checker: Checker) -> list[Row] | None:
         """Read it once, and return its rows when they are few enough to be kept."""

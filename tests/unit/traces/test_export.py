@@ -133,7 +133,9 @@ def test_all_that_a_row_tells(tmp_path: Path) -> None:
 def test_it_is_read_as_it_was(tmp_path: Path) -> None:
     Trace.of([FULL, FULL._replace(session=None, time=None)], block_size=4).export(tmp_path / "out.jsonl")
     one, other = open_trace(tmp_path / "out.jsonl")
-    same = FULL._replace(line=1, ids=one.ids, time=0.0, session=one.session, tenant=one.tenant, scope=None)
+    told_first = lines(tmp_path / "out.jsonl")[0]
+    session, tenant = told_first["session_id"], told_first["tenant"]
+    same = FULL._replace(line=1, ids=one.ids, time=0.0, session=session, tenant=tenant, scope=None)
     assert one == same
     assert (other.session, other.tenant, other.time) == (None, one.tenant, None)
 

@@ -199,7 +199,7 @@ def test_one_bad_line_among_ten_thousand(tmp_path: Path) -> None:
     assert str(error.value) == (
         f"{path}, line 7,001: no JSON, column 39: Unterminated string starting at; expected one object a line"
     )
-    trace = open_trace(path, block_size=512, strict=False)
+    trace = open_trace(path, block_size=512, strict=False, ids="content")
     assert len(trace) == 9_999
     assert [(note.reason, note.count, note.line) for note in trace.notes] == [("no_json", 1, 7_001)]
 

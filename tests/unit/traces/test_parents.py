@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kvcache.errors import TraceError
 from pytest_kvcache.model import Row
+from pytest_kvcache.traces.check import RowError
+from pytest_kvcache.traces.notes import Notes
 from pytest_kvcache.traces.parents import Parents
 
 
@@ -17,10 +18,11 @@ def row(line: int, ids: list[int], scope: Hashable = None) -> Row:
 
 
 def seen(*rows: Row, most: int = 1000) -> list[tuple[str, int, int | None]]:
-    parents = Parents(strict=False, most=most)
+    notes = Notes()
+    parents = Parents(notes, strict=False, most=most)
     for given_row in rows:
         parents.see(given_row)
-    return [(note.reason, note.count, note.line) for note in parents.notes()]
+    return [(note.reason, note.count, note.line) for note in notes.all()]
 
 
 def test_prefix_hashes_have_one_parent_each() -> None:
@@ -41,13 +43,11 @@ def test_ids_of_different_scopes_have_nothing_to_do_with_each_other() -> None:
 
 
 def test_declared_prefix_hashes_are_held_to_it() -> None:
-    parents = Parents(strict=True)
+    parents = Parents(Notes(), strict=True)
     parents.see(row(1, [3005, 3050]))
-    with pytest.raises(
-        TraceError, match="line 2: id 3050 stands behind 3008, and stood behind 3005 before, so it is no"
-    ):
+    with pytest.raises(RowError, match="line 2: id 3050 stands behind 3008, and stood behind 3005 before, so it is no"):
         parents.see(row(2, [3008, 3050]))
-    with pytest.raises(TraceError, match=r"line 3: id 3050 stands first, .* expected ids .* or ids=\"content\""):
+    with pytest.raises(RowError, match=r"line 3: id 3050 stands first, .* expected ids .* or ids=\"content\""):
         parents.see(row(3, [3050]))
 
 

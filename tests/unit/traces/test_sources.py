@@ -104,7 +104,7 @@ def test_gzip_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path) -> None:
 
 def test_files_of_a_list_follow_one_another(tmp_path: Path) -> None:
     first, second = jsonl(tmp_path / "b.jsonl", *ROWS[:3]), jsonl(tmp_path / "a.jsonl.gz", *ROWS[3:])
-    trace = open_trace([first, str(second)], block_size=16)
+    trace = open_trace([first, str(second)], block_size=16, ids="content")
     assert [(row.line, row.ids[0]) for row in trace] == [(1, 0), (2, 1), (3, 2), (1, 3), (2, 4)]
     assert trace.name == "b.jsonl and 1 more"
     assert trace.files == (first, second)
@@ -118,7 +118,7 @@ def test_files_of_a_folder_are_read_in_the_order_of_their_names(tmp_path: Path) 
     (tmp_path / "README.md").write_text("about")
     (tmp_path / ".hidden.jsonl").write_text("{")
     (tmp_path / "folder.jsonl").mkdir()
-    trace = open_trace(tmp_path, block_size=16)
+    trace = open_trace(tmp_path, block_size=16, ids="content")
     assert [row.ids[0] for row in trace] == list(range(10))
     assert trace.name == tmp_path.name
     assert [(note.reason, note.sentence) for note in trace.notes] == [
@@ -131,6 +131,8 @@ def test_lines_of_several_files_are_told_with_the_file(tmp_path: Path) -> None:
     second = jsonl(tmp_path / "b.jsonl", ROWS[1], mooncake(0), mooncake(40, 1, 2))
     trace = open_trace([first, second], block_size=16)
     assert [note.sentence for note in trace.notes] == [
+        "an id stands behind another id than before, 1x (first in line 1 of b.jsonl): what stands before a block is"
+        " part of what it is, so these are blocks of their own",
         "1 row left out, the first in line 2 of b.jsonl: it has no input tokens",
         "1 row whose last, partial block has no id (first: line 3 of b.jsonl): 8 tokens can never hit",
         "time runs backwards at 1 row (first: line 3 of b.jsonl, from 1 s to 0 s)",

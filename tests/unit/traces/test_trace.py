@@ -325,16 +325,12 @@ def test_rules_reach_the_cache() -> None:
 
 def test_ids_that_stand_behind_two_others_are_told_or_refused() -> None:
     rows = [row(1, 32, 1, 9), row(2, 32, 2, 9)]
-    assert [(note.reason, note.line) for note in Trace.of(rows, block_size=16).sweep().notes] == [
-        ("same_id_after_another_parent", 2)
-    ]
-    assert [note.reason for note in Trace.of(rows, block_size=16).simulate().notes] == ["same_id_after_another_parent"]
-    declared = Trace.of(rows, block_size=16, ids="prefix")
-    for ask in (declared.sweep, declared.simulate, declared.first(2).sweep):
-        with pytest.raises(TraceError, match=r"rows.* line 2: .*9"):
-            ask()
-
-
-def test_notes_of_a_trace_are_those_of_its_curve() -> None:
-    trace = Trace.of([row(1, 20, 1), row(2, 16, 1)], block_size=16)
-    assert [note.reason for note in trace.sweep().notes] == ["uncovered"]
+    trace = Trace.of(rows, block_size=16)
+    for told in (trace, trace.sweep(), trace.simulate(), trace.first(2)):
+        assert [(note.reason, note.line) for note in told.notes] == [("same_id_after_another_parent", 2)]
+    assert trace.first(1).notes == ()
+    assert Trace.of(rows, block_size=16, ids="content").notes == ()
+    with pytest.raises(TraceError, match=r"rows, line 2: id 9 stands behind 2, and stood behind 1 before"):
+        Trace.of(rows, block_size=16, ids="prefix")
+    (note,) = Trace.of(rows, block_size=16, ids="prefix", strict=False).notes
+    assert (note.reason, note.count, note.line) == ("ids", 1, 2)
