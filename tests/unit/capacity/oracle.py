@@ -80,6 +80,7 @@ class Player:
         self.small: list[Name] = []
         self.main: list[Name] = []
         self.ghost: list[Name] = []
+        self.waiting: list[Name] = []  # in a queue, but out of turn until nothing continues them
         self.clock = 0
 
     def cost(self, names: Sequence[Name]) -> int:
@@ -142,38 +143,56 @@ class Player:
                 self.cached[name] = now
                 self.uses[name] = 0
         gone = []
+        protected = own[-1:]
         while self.cost(list(self.cached)) > self.room:
             small_first = self.cost(self.small) > self.room // 10
-            victim = self.from_small(own) or self.from_main(own) if small_first else None
-            victim = victim or self.from_main(own) or self.from_small(own)
+            victim = self.from_small(protected) if small_first else None
+            victim = victim or self.from_main(protected) or self.from_small(protected)
             assert victim is not None
             gone.append(self.evict(victim))
+            self.come_back(protected)
+        self.come_back([])
         return gone
 
-    def needed(self, name: Name, own: list[Name]) -> bool:
-        return name in own or any(other[:-1] == name for other in self.cached)
+    def needed(self, name: Name, protected: list[Name]) -> bool:
+        return name in protected or any(other[:-1] == name for other in self.cached)
 
-    def from_small(self, own: list[Name]) -> Name | None:
+    def come_back(self, protected: list[Name]) -> None:
+        """What waited for blocks that have gone is the oldest of its queue again."""
+        for name in [name for name in self.waiting if not self.needed(name, protected)]:
+            self.waiting.remove(name)
+            queue = self.small if name in self.small else self.main
+            queue.remove(name)
+            queue.insert(0, name)
+
+    def from_small(self, protected: list[Name]) -> Name | None:
         for name in list(self.small):
-            self.small.remove(name)
+            if name in self.waiting:
+                continue
             if self.uses[name] > 1:
+                self.small.remove(name)
                 self.main.append(name)
                 self.uses[name] = 0
-            elif self.needed(name, own):
-                self.small.append(name)
+            elif self.needed(name, protected):
+                self.waiting.append(name)
             else:
+                self.small.remove(name)
                 self.ghost.append(name)
                 while self.cost(self.ghost) > self.room - self.room // 10:
                     self.ghost.pop(0)
                 return name
         return None
 
-    def from_main(self, own: list[Name]) -> Name | None:
-        while not all(self.needed(name, own) for name in self.main):
-            name = self.main.pop(0)
-            if not self.needed(name, own) and not self.uses[name]:
+    def from_main(self, protected: list[Name]) -> Name | None:
+        while any(name not in self.waiting for name in self.main):
+            name = next(name for name in self.main if name not in self.waiting)
+            if self.needed(name, protected):
+                self.waiting.append(name)
+                continue
+            self.main.remove(name)
+            if not self.uses[name]:
                 return name
-            self.uses[name] -= not self.needed(name, own)
+            self.uses[name] -= 1
             self.main.append(name)
         return None
 

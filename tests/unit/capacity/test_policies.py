@@ -139,8 +139,9 @@ def test_s3fifo_keeps_what_is_continued() -> None:
     cache.admit([0, 1], 1)
     cache.admit([2, 3], 2)
     assert cache.admit([4], 3) == [(1, 1)]  # 0 is older, but 1 needs it
-    assert cache.admit([5], 4) == [(3, 2)]  # then 0 went round again, and 3 is before 2
-    assert sorted(cache.held) == [0, 2, 4, 5]
+    assert cache.admit([5], 4) == [(0, 0)]  # which has waited for it
+    assert cache.admit([6], 5) == [(3, 2)]  # the tail is before its head
+    assert sorted(cache.held) == [2, 4, 5, 6]
 
 
 def test_tokens_that_a_block_takes() -> None:
