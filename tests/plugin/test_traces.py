@@ -228,6 +228,27 @@ def test_on_the_clock(pytester: pytest.Pytester, run: Run, small: Callable[..., 
     assert 0 <= check["arrival_s"]["p50"] <= check["arrival_s"]["p95"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "least", "most"),
+    [("users=2", 2, 2), ("", 9, REQUESTS), ("concurrency=3", 3, 3)],
+)
+def test_how_many_go_at_once(
+    pytester: pytest.Pytester, run: Run, start_sim: Start, arguments: str, least: int, most: int
+) -> None:
+    written(pytester.path, step=0)
+    body = REPLAYED.replace('target="simulated", tol=0.0', "min=0.0").replace("users=1", arguments)
+    pytester.makepyfile(
+        body.replace(
+            "CHECK",
+            f"""moments = [(e.sent, 1) for e in result.exchanges] + [(e.end, -1) for e in result.exchanges]
+    going = [sum(change for _, change in sorted(moments)[:number]) for number in range(len(moments))]
+    assert {least} <= max(going) <= {most}
+    assert len(result.arrival) == {0 if "users" in arguments else REQUESTS}""",
+        )
+    )
+    run(f"--kv-endpoint={start_sim('--decode-time=0.02')}").assert_outcomes(passed=1)
+
+
 def test_records_tell_it_the_same_with_and_without_workers(
     pytester: pytest.Pytester, run: Run, small: Callable[..., str]
 ) -> None:
