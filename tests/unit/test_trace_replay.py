@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_kvcache.errors import TraceError, WorkloadError
 from pytest_kvcache.load import Place, drive, in_order
 from pytest_kvcache.lookups import by_time, load_lookups
-from pytest_kvcache.model import Exchange, Request, Row, ServerFacts
+from pytest_kvcache.model import Exchange, Failure, Request, Row, ServerFacts
 from pytest_kvcache.pace import Pace
 from pytest_kvcache.workloads import WorkloadBuilder
 from pytest_kvcache.workloads.trace_replay import ComposedTrace, TraceReplay
@@ -103,6 +103,13 @@ def test_what_is_looked_up_has_the_order_of_the_exchanges(how: dict[str, Any]) -
     assert len(composed) == len(loaded) == 6
     by_length = {len(r.prompt.ids): (r.session, r.turn) for r in sent}
     assert by_length == {11: (0, 0), 12: (1, None), 13: (2, 0), 14: (0, 1), 15: (3, None), 16: (2, 1)}
+
+
+def test_a_turn_that_failed_is_followed_by_the_next() -> None:
+    (session,) = compose([row(1, 0.0, "a"), row(2, 1.0, "a", 11)]).sessions()
+    next(session)
+    request = session.send(Exchange("load", 0.0, 0.0, failure=Failure("http", "500")))
+    assert len(request.prompt.ids) == 11
 
 
 def test_sessions_that_are_called_like_numbers_are_no_others() -> None:

@@ -26,6 +26,7 @@ from ..tokenizers_zoo import ZOO
 from .fake_site import TEMPLATES, FakeSite
 from .test_calibrated import SHORT, Cost, Words, spaced
 from .test_predicted_reuse import brute_force
+from .test_proof import Spelled
 
 CHATS = FakeSite(ZOO["bos-eos"](), TEMPLATES["trimming"])
 FRAME = asyncio.run(frame_of(CHATS, Vocabulary.of(ZOO["bos-eos"]())))
@@ -245,6 +246,26 @@ def test_a_crowd_is_told() -> None:
     )
 
 
+def test_who_does_not_go_on_is_in_no_crowd() -> None:
+    vocabulary = Vocabulary(tuple(f" w{n}" for n in range(10)), tuple(range(10)))
+    behind = [row(4, 9), *(row(8, 9, n) for n in range(10))]  # the first one ends where the others go on
+    assert list(crowded(branches(behind, 4), vocabulary)) == []
+    assert list(crowded(branches([row(8, 9, 1)] * 30, 4), vocabulary)) == []
+    assert len(list(crowded(branches([row(12, 9, n, 1) for n in range(11)], 4), vocabulary))) == 1
+
+
+@pytest.mark.parametrize(("head", "ways", "digits"), [((), 10, 1), ((), 11, 2), ((9,), 10, 1), ((9,), 11, 2)])
+def test_no_more_digits_than_needed(head: tuple[int, ...], ways: int, digits: int) -> None:
+    prompts = of_pieces([row(24, *head, n) for n in range(ways)], 10)
+    assert {len(prompts._mark(branch)) for branch in prompts.branches.each[1:]} == {digits}
+
+
+def test_a_part_that_is_shorter_than_its_number() -> None:
+    prompts = of_pieces([row(1) for _ in range(30)], 3)
+    assert {len(prompts[n].ids) for n in range(30)} == {1}
+    assert {len(prompts._own(n).ids) for n in range(30)} == {1}
+
+
 def test_rows_without_ids_are_like_no_others() -> None:
     prompts = prompts_of([row(30) for _ in range(900)])
     assert len({prompt.ids[0] for prompt in prompts}) == 900  # of 960 pieces
@@ -314,6 +335,23 @@ def test_the_places_where_prompts_part_are_among_what_is_verified() -> None:
     numbers = [prompt - 100 for prompt in prompts[5].ids]
     assert samples[5] == numbers[prompts.branches.each[5].start - 8 : prompts.branches.each[5].start + 8]
     assert samples[40] == [prompt - 100 for prompt in prompts[40].ids]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_what_is_verified_lies_around_the_place_where_two_part(way: tuple[str, str]) -> None:
+    prompts = compose([row(160, *range(40)), row(160, *range(30)), row(160)], way=way).prompts
+    lead = len(prompts.wording.lead)
+    prompts.branches = replace(prompts.branches, each=(*prompts.branches.each, *prompts.branches.each))  # 3 of 6 whole
+    sample = list(prompts._samples())[1]
+    assert sample == list(prompts._pieces(1)[120 - lead - 8 : 120 - lead + 8])
+
+
+def test_a_pair_that_the_server_joins_is_found_before_anything_is_sent() -> None:
+    def spoil(ids: list[int]) -> list[int]:
+        return ids if len(ids) < 30 else ids[1:]  # only texts longer than any of the vocabulary's proof
+
+    with pytest.raises(WorkloadError, match="does not give composed text back"):
+        TraceReplay(Listed(TREE), clock=False).compose(FACTS, Spelled(spoil), "n", as_ids=True)
 
 
 def site_that_counts(cost: Cost) -> FakeSite:
