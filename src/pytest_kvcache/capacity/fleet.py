@@ -84,14 +84,15 @@ def _uneven(engines: Sequence[Simulated]) -> Iterator[Note]:
     """Tell of an engine with far more than its share: where much begins alike, routing by it makes one of several."""
     tokens = [engine.input_tokens for engine in engines]
     total, most = sum(tokens), max(tokens)
-    if total and most * len(engines) >= _UNEVEN * total:
+    times = most * len(engines) / total if total else 0.0
+    if times >= _UNEVEN:
         at = tokens.index(most)
         yield Note(
             "uneven_load",
             engines[at].requests,
             None,
-            f"engine {at} was sent {most / total:.0%} of the prompt tokens, {most * len(engines) / total:.1f} times an equal"
-            " share, so the room of the others was used the less",
+            f"engine {at} was sent {most / total:.0%} of the prompt tokens, {times:.1f} times an equal share, so the"
+            " room of the others was used the less",
         )
 
 

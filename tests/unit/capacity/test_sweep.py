@@ -147,10 +147,10 @@ def test_what_one_pass_tells(policy: str, rules: Rules, expected: bool) -> None:
     assert one_pass(policy, rules) is expected
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["s3fifo", "optimum"])
 def test_results_do_not_depend_on_the_processes(policy: str) -> None:
-    found = [sweep(mixed(), B, policy, budgets=[3, 5, 8, 13, 21], rules=ENGINE, processes=n) for n in (1, 2, 5, 9)]
-    assert found == found[:1] * 4
+    found = [sweep(mixed(), B, policy, budgets=[3, 5, 8, 13, 21], rules=ENGINE, processes=n) for n in (1, 2, 9)]
+    assert found == found[:1] * 3
     assert len({point.hit_tokens for point in found[0].points}) > 3
 
 
