@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .divergence import Sent, between
 from .lookups import SpaceOf, answered, by_time, load_lookups, lookups_of, may_be_cached
-from .model import Composed, Divergence, Exchange, Lookup, Measurement, Prediction, ServerFacts, Waterfall
+from .model import Composed, Divergence, Exchange, Lookup, Measurement, Prediction, ServerFacts
 from .simulate.bounded import predict_bounded
 from .simulate.replay import predict
 from .simulate.turns_forecast import predict_by_usage

@@ -140,9 +140,9 @@ def _check_span(trace: Trace, speed: float, max_span: float) -> None:
     if seconds > max_span:
         fast = "" if speed == 1 else f", {_figure(seconds)} s at speed={speed:g}"
         raise ConfigurationError(
-            f"kv.replay: trace {trace.name} spans {_figure(trace.span)} s{fast}, more than max_span={max_span:g}; if its"
-            " clock is not in the unit that was assumed, say time_unit= when it is opened; else give a higher speed=,"
-            " a part of it (trace.between(0, 600)), users= to leave its clock out, or max_span="
+            f"kv.replay: trace {trace.name} spans {_figure(trace.span)} s{fast}, more than max_span={max_span:g}; if"
+            " its clock is not in the unit that was assumed, say time_unit= when it is opened; else give a higher"
+            " speed=, a part of it (trace.between(0, 600)), users= to leave its clock out, or max_span="
         )
 
 

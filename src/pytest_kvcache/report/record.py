@@ -5,8 +5,8 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ========================== =============================================================================================
 ``hit_rate``               ``measured``; ``low``, ``high``: the bounds that printed digits and tolerances leave it, None
                            where it is exact; ``warm``: over the requests that had something to hit; ``target``;
-                           ``target_from``: ``given``, ``predicted`` or ``simulated``; ``predicted``: an unlimited cache;
-                           ``simulated``: one as large as the server's, which evicts; ``ceiling``
+                           ``target_from``: ``given``, ``predicted`` or ``simulated``; ``predicted``: of an unlimited
+                           cache; ``simulated``: of one as large as the server's, which evicts; ``ceiling``
 ``simulated_cache``        ``capacity_tokens`` and ``block_size`` of the simulated cache; None: not known, or several
 ``engine``                 what answered; ``unconfirmed``: how it reports was not read in its own source
 ``engines``, ``aside``     tokens of each engine; those ``aside`` are shown and never summed

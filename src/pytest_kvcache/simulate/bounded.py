@@ -1,9 +1,10 @@
 """Look-ups to what one cache of a known size reuses of them, request by request. Pure.
 
-Exactly what the simulated engine does when its requests come one after the other, and what vLLM 0.32 does but for the
-partly filled last block of a request, which takes a place of its own for a while there: full blocks of prompts and
-answers are kept, the KV of an answer's last token is never computed, the least recently used block that no other
-continues goes first, and a request's own blocks stay while it runs.
+Exactly what the simulated engine does when its requests come one after the other: full blocks of prompts and answers
+are kept, the KV of an answer's last token is never computed, the least recently used block that no other continues goes
+first, and a request's own blocks stay while it runs. vLLM 0.32 does the same, except that the partly filled last block
+of a request takes a place while it runs, so that at times one block more is gone (measured on 99 blocks of 32 tokens:
+5 of 80 requests hit one block less than here, none hit more).
 
 Requests that overlap on the server are replayed in the order in which they were sent; what runs at once and holds
 blocks meanwhile is not modelled.
