@@ -78,6 +78,28 @@ def test_each_budget_is_the_cache_simulated_by_itself(
     assert swept.found == stack_pass(rows, B, rules, warm_rows=warm)
 
 
+@given(rows=traces(), slots=st.integers(1, 6), warm=st.integers(1, 5))
+def test_what_no_policy_exceeds_with_warm_rows(rows: list[Row], slots: int, warm: int) -> None:
+    [point] = sweep(rows, B, "optimum", budgets=[slots], warm_rows=warm).points
+    alone = simulate(rows, B, "optimum", slots=slots, warm_rows=warm)
+    assert (point.hit_tokens, point.evictions) == (alone.hit_tokens, alone.evictions)
+
+
+def test_what_no_policy_exceeds_is_no_more_than_all_that_could_hit() -> None:
+    # more than 16 sizes of blocks, that are not all told apart; each hits at once, so one slot is enough
+    rows = [row(n, [n // 2], 1 + n // 2) for n in range(60)]
+    swept = sweep(rows, 64, "optimum", budgets=[1])
+    assert swept.points == (Point(1, sum(range(1, 31)), swept.points[0].evictions),)
+    assert swept.notes == ()
+
+
+def test_blocks_that_hold_more_than_their_size_take_as_much_of_the_budget() -> None:
+    heavy = array("q", [3 * B])
+    rows = [Row(n, 3 * B, array("q", [n % 2]), weights=heavy) for n in range(4)]
+    swept = sweep(rows, B, "lru", budgets=[2, 3, 6], rules=Rules(charge="tokens"))
+    assert swept.points == (Point(2, 0, 0), Point(3, 0, 3), Point(6, 6 * B, 0))
+
+
 @given(rows=traces(), slots=st.integers(0, 12))
 def test_a_cache_whose_requests_age_from_the_head(rows: list[Row], slots: int) -> None:
     rules = Rules(ages="head_first")
