@@ -31,8 +31,8 @@ class Exchange:
 
     Attributes:
         queued: handed to the client.
-        scheduled: when an open loop meant to send it; latencies count from here, so that a client or server that falls
-            behind is not forgiven. None: it was sent when its turn came.
+        scheduled: when an open loop or a trace's clock meant to send it; latencies count from here, so that a client or
+            server that falls behind is not forgiven. None: it was sent when its turn came.
         sent: the body was handed to the socket; None when it never was. Time to first token counts from here, so the
             client's own queue is never billed to the server.
         first_content: the first chunk that carries generated text, reasoning or a tool call.

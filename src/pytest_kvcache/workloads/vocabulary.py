@@ -78,8 +78,8 @@ class Vocabulary:
 
     @cached_property
     def _numbers(self) -> list[int]:
-        size = len(self)
-        return [number % size for number in range(_TABLE)]
+        own = list(range(len(self)))  # few objects, often drawn, stay near the processor
+        return [own[number % len(own)] for number in range(_TABLE)]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
