@@ -2,10 +2,10 @@
 
 A block hits when it stayed from one use to the next. So each pair of uses that follow each other is a *stay*: it takes
 the block's cost of the room in every gap between requests from one use to the next, and is worth its hit tokens. No
-policy keeps more at a time than there is room for, so none does better than the best choice of stays. Where all are
-worth the same for their cost, dropping the stay that ends last whenever there are too many is such a choice (Belady, A
-study of replacement algorithms for a virtual-storage computer, 1966; with the freedom not to keep a block at all). It
-keeps prefixes: a block is used whenever one behind it is, so its next use is never the later one.
+policy keeps more at a time than there is room for, so none does better than the best choice of stays. Where all cost
+and are worth the same, dropping the stay that ends last whenever there are too many is such a choice (Belady, A study
+of replacement algorithms for a virtual-storage computer, 1966; with the freedom not to keep a block at all). It keeps
+prefixes: a block is used whenever one behind it is, so its next use is never the later one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Optimum(Cache):
 
 
 def bound(foresight: Foresight, room: int) -> int:
-    """Return hit tokens that no policy exceeds, and that the best one reaches where all stays are worth the same.
+    """Return hit tokens that no policy exceeds, and that the best one has where all stays cost and are worth the same.
 
     What a stay is worth for its cost is cut into layers, from one threshold to the next; the best choice for all is
     worth no more than the best choices for each layer together. Values between thresholds count as the next higher one.
