@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -304,6 +305,17 @@ def traces(draw: st.DrawFn, requests: int = 10, longest: int = 4, *, whole: bool
         scope = draw(st.sampled_from([None, None, None, "other"]))
         given = weights if told else None
         rows.append(row(line, ids, length, time=time, session=session, tenant=tenant, scope=scope, weights=given))
+    return rows
+
+
+def busy(seed: int, requests: int = 150) -> list[Row]:
+    """A long trace over a few dozens of blocks, of which some are asked for all the time."""
+    random = Random(seed)
+    rows = []
+    for line in range(1, requests + 1):
+        depth = random.choice([1, 1, 2, 2, 3])
+        ids = [min(int(random.expovariate(0.15)), 30), *(random.randrange(3) for _ in range(depth - 1))]
+        rows.append(row(line, ids, len(ids) * B - random.choice([0, 0, 1]), time=float(line)))
     return rows
 
 

@@ -17,7 +17,7 @@ from pytest_kvcache.errors import TraceError
 from pytest_kvcache.model import Row
 from pytest_kvcache.simulate.policies import PrefixCache
 
-from .oracle import HEAD_FIRST, RULES, B, play, row, traces
+from .oracle import HEAD_FIRST, RULES, B, busy, play, row, traces
 
 ONLINE = ["lru", "fifo", "lfu", "s3fifo"]
 
@@ -48,12 +48,13 @@ def test_head_first_is_what_is_played(rows: list[Row], rules: Rules) -> None:
 
 
 @pytest.mark.parametrize("policy", ONLINE)
-@given(rows=traces(requests=30, longest=3), slots=st.integers(8, 25))
-@settings(max_examples=40, deadline=None)
-def test_longer_traces_in_caches_that_fill(policy: str, rows: list[Row], slots: int) -> None:
-    told = play(rows, policy, slots, REFERENCE)
-    found = simulate(rows, B, policy, slots=slots)
-    assert (list(found.per_request), found.evictions) == (told.hits, told.evictions)
+@pytest.mark.parametrize("rules", [REFERENCE, Rules(charge="tokens")], ids=["block", "tokens"])
+def test_longer_traces_in_caches_that_fill(policy: str, rules: Rules) -> None:
+    for seed in range(16):
+        rows, slots = busy(seed), 10 + seed
+        told = play(rows, policy, slots, rules)
+        found = simulate(rows, B, policy, slots=slots, rules=rules)
+        assert (list(found.per_request), found.evictions) == (told.hits, told.evictions), seed
 
 
 @given(rows=traces(), rules=st.sampled_from([REFERENCE, ENGINE]), slots=st.integers(0, 20), warm=st.integers(0, 5))
