@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..errors import TraceError
 from ..model.trace import Note, Row
-from .paths import Ids, Path, Paths
+from .paths import Path, Paths
 from .policies import Cache, Evicted
 from .routing import Router, router_of
 from .rules import REFERENCE, Rules, rules_of
@@ -27,8 +27,6 @@ def fleet(
     slots: int | None,
     rules: Rules | str = REFERENCE,
     warm_rows: int = 0,
-    ids: Ids | None = None,
-    name: str = "",
 ) -> Simulated:
     """Send a trace through several engines.
 
@@ -38,12 +36,11 @@ def fleet(
         policy: of each engine: ``lru``, ``fifo``, ``lfu`` or ``s3fifo``.
         engines: how many, at least 1.
         routing: ``round_robin``; ``least_loaded``: of the fewest prompt tokens so far; ``session``: by the hash of the
-            session; ``prefix``: of the longest cached prefix.
+            session; ``prefix``: of the longest cached prefix, when that is half of the prompt or more, else as
+            ``least_loaded``.
         slots: budget of each engine in blocks; None without limit.
         rules: what is cached and what can hit.
         warm_rows: so many first rows only fill the caches.
-        ids: what the trace declares its ids to be.
-        name: of the trace, for errors.
 
     Returns:
         What all engines did together, with the room of all of them as its budget: reuse that was realised where it was
@@ -61,7 +58,7 @@ def fleet(
             "policy='optimum': of several engines it is not known what no routing exceeds; simulate one cache"
         )
     rules = rules_of(rules)
-    paths = Paths(block_size, rules, ids, name)
+    paths = Paths(block_size, rules)
     caches = Caches([cache_of(policy, slots, paths) for _ in range(engines)], routing)
     room = None if slots is None else slots * engines
     together, pooled = Simulation(caches, rules), Simulation(cache_of(policy, room, paths), rules)
@@ -72,11 +69,10 @@ def fleet(
         together.serve(path, counted=counted)
         pooled.serve(path, counted=counted)
     each = tuple(engine.result(policy, slots, block_size) for engine in alone)
-    notes = paths.notes()
     return replace(
-        together.result(policy, room, block_size, (*notes, *caches.router.notes(), *_uneven(each))),
+        together.result(policy, room, block_size, (*caches.router.notes(), *_uneven(each))),
         engines=each,
-        pooled=pooled.result(policy, room, block_size, notes),
+        pooled=pooled.result(policy, room, block_size),
     )
 
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..model.trace import Row
 from .rules import Portion, Rules, portion
-
-Ids = Literal["content", "prefix"]
-"""What a trace declares its ids to be: hashes of a block's own tokens, or of all tokens up to its end."""
 
 
 class Path(NamedTuple):
@@ -69,36 +66,26 @@ class Paths:
     Args:
         block_size: tokens of a block.
         rules: what of a prompt is cached, and what it costs.
-        ids: what the trace declares its ids to be; None: nothing, so that an id behind another one than before is worth
-            a note.
-        name: of the trace, for errors.
 
     Attributes:
         block_size / rules: as given.
         costs: of each block by number: one slot, or the tokens it had when it was seen first.
     """
 
-    __slots__ = ("_elsewhere", "_ids", "_line", "_name", "_parents", "_scopes", "block_size", "costs", "rules")
+    __slots__ = ("_elsewhere", "_parents", "_scopes", "block_size", "costs", "rules")
 
-    def __init__(self, block_size: int, rules: Rules, ids: Ids | None = None, name: str = "") -> None:
+    def __init__(self, block_size: int, rules: Rules) -> None:
         if block_size < 1:
             raise TraceError(f"block_size={block_size}: expected the tokens of a block, at least 1")
         self.block_size = block_size
         self.rules = rules
-        self._ids = ids
-        self._name = name
         self._scopes: dict[Hashable, tuple[int, dict[int, int]]] = {}  # its root, and the first block of each id
         self._parents: list[int] = []
         self._elsewhere: dict[tuple[int, int], int] = {}  # blocks whose id was first seen behind another parent
-        self._line: int | None = None
         self.costs: list[int] = []
 
     def of(self, row: Row) -> Path:
-        """Return which blocks a request caches.
-
-        Raises:
-            TraceError: an id of a trace of prefix hashes stands behind two parents; names the line.
-        """
+        """Return which blocks a request caches."""
         used = portion(row, self.block_size, self.rules)
         known = len(self._parents)
         path = Path(row, used, self._numbers(row, used.ids), self.block_size)
@@ -108,17 +95,6 @@ class Paths:
         elif new:
             self.costs += path.sizes(len(used.ids) - new)
         return path
-
-    def notes(self) -> tuple[Note, ...]:
-        """Return what should be known of the ids."""
-        count = len(self._elsewhere)
-        if not count or self._ids is not None:
-            return ()
-        sentence = (
-            f"{count:,} distinct blocks have an id that was seen before behind another parent (first in line"
-            f" {self._line}): what stands before it is part of what a block is, so none of them is a hit of the other"
-        )
-        return (Note("same_id_after_another_parent", count, self._line, sentence),)
 
     def _numbers(self, row: Row, ids: array[int]) -> list[int]:
         scope = self._scopes.get(row.scope)
@@ -133,21 +109,14 @@ class Paths:
                 number = numbers[block] = len(parents)
                 parents.append(parent)
             elif parents[number] != parent:
-                number = self._behind(parent, block, row.line)
+                number = self._behind(parent, block)
             path.append(number)
             parent = number
         return path
 
-    def _behind(self, parent: int, block: int, line: int) -> int:
+    def _behind(self, parent: int, block: int) -> int:
         number = self._elsewhere.get((parent, block))
         if number is None:
-            if self._ids == "prefix":
-                where = f"{self._name}, line {line}" if self._name else f"line {line}"
-                raise TraceError(
-                    f"{where}: id {block} stood behind another id before, so it is no prefix hash; expected ids that"
-                    ' each mean all of the prompt up to them, or ids="content"'
-                )
-            self._line = line if self._line is None else self._line
             number = self._elsewhere[parent, block] = len(self._parents)
             self._parents.append(parent)
         return number

@@ -101,11 +101,18 @@ class SessionAffine(Router):
 
 
 class LongestPrefix(Router):
-    """The engine with the longest leading run of cached blocks; of equals (of none cached, too) the least loaded."""
+    """The engine with the longest leading run of cached blocks, when it has at least half of the request's; of equals,
+    and where none has so much, the least loaded.
+
+    Without that bound all requests would follow the system prompt that they share to one engine, so the cache-aware
+    routers of fleets have one too (SGLang's: ``--cache-threshold``).
+    """
 
     def _choose(self, path: Path) -> int:
         depths = [cache.leading(path.blocks) for cache in self.caches]
         longest = max(depths)
+        if 2 * longest < len(path.blocks):
+            return self._least_loaded(range(len(self.caches)))
         return self._least_loaded([engine for engine, depth in enumerate(depths) if depth == longest])
 
 
@@ -123,6 +130,11 @@ def router_of(routing: str, caches: Sequence[Cache]) -> Router:
     Raises:
         TraceError: no router has it.
     """
+    check_routing(routing)
+    return ROUTINGS[routing](caches)
+
+
+def check_routing(routing: str) -> None:
+    """Raise TraceError when no router has this name."""
     if routing not in ROUTINGS:
         raise TraceError(f"routing={routing!r}: expected {', '.join(map(repr, ROUTINGS))}")
-    return ROUTINGS[routing](caches)

@@ -8,7 +8,7 @@ nodes grows with requests and branches, whatever the size of a block.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 from ..prefix import common
 
@@ -35,17 +35,18 @@ class RunTree:
 
     Attributes:
         blocks: distinct ones.
+        roots: empty runs, by scope; all others are below them.
     """
 
     def __init__(self) -> None:
         self.blocks = 0
-        self._roots: dict[Hashable, Run] = {}
+        self.roots: dict[Hashable, Run] = {}
 
     def path(self, ids: array[int], scope: Hashable = None) -> list[Run]:
         """Return the runs that a request is made of, from the root; what is new is added, with ``last`` -1."""
-        node = self._roots.get(scope)
+        node = self.roots.get(scope)
         if node is None:
-            node = self._roots[scope] = Run(array("q"), -1, {})
+            node = self.roots[scope] = Run(array("q"), -1, {})
         path: list[Run] = []
         at, length = 0, len(ids)
         while at < length:
@@ -65,6 +66,19 @@ class RunTree:
             node = child
             at += size
         return path
+
+    def runs(self) -> Iterator[Run]:
+        """Return every run that has blocks."""
+        below = [child for root in self.roots.values() for child in root.children.values()]
+        while below:
+            run = below.pop()
+            yield run
+            below.extend(run.children.values())
+
+    def keep(self, wanted: Callable[[Hashable], bool]) -> None:
+        """Forget the blocks of all other scopes."""
+        self.roots = {scope: root for scope, root in self.roots.items() if wanted(scope)}
+        self.blocks = sum(len(run.ids) for run in self.runs())
 
 
 def join(path: list[Run]) -> None:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from ..errors import TraceError
 from ..model.trace import Note, Row
-from .paths import Ids, Path, Paths
+from .paths import Path, Paths
 from .policies import ONLINE, Cache, Foresight, HeadFirstLRU, Optimum, Unlimited, bound
 from .rules import REFERENCE, Rules, rules_of
 from .simulated import Rate, Residency, Reuse, Simulated
@@ -29,8 +29,6 @@ def simulate(
     slots: int | None,
     rules: Rules | str = REFERENCE,
     warm_rows: int = 0,
-    ids: Ids | None = None,
-    name: str = "",
 ) -> Simulated:
     """Send a trace through one cache.
 
@@ -44,22 +42,19 @@ def simulate(
         slots: budget in blocks; None without limit. With ``charge="tokens"`` it is ``slots * block_size`` tokens.
         rules: what is cached and what can hit.
         warm_rows: so many first rows only fill the cache.
-        ids: what the trace declares its ids to be: hashes of a block's ``content``, or of the whole ``prefix``.
-        name: of the trace, for errors.
 
     Raises:
-        TraceError: an unknown policy, a policy without such rules, a budget below 0, or ids that are not what they are
-            declared to be.
+        TraceError: an unknown policy, a policy without such rules, or a budget below 0.
     """
     rules = rules_of(rules)
-    paths = Paths(block_size, rules, ids, name)
+    paths = Paths(block_size, rules)
     _check(policy, slots, rules)
     if policy == "optimum" and slots is not None:
         return _optimum([paths.of(row) for row in rows], paths, slots, warm_rows)
     run = Simulation(cache_of(policy, slots, paths), rules)
     for number, row in enumerate(rows):
         run.serve(paths.of(row), counted=number >= warm_rows)
-    return run.result(policy, slots, block_size, paths.notes())
+    return run.result(policy, slots, block_size)
 
 
 def cache_of(policy: str, slots: int | None, paths: Paths) -> Cache:
@@ -211,7 +206,7 @@ def _optimum(served: list[Path], paths: Paths, slots: int, warm_rows: int) -> Si
     run = Simulation(Optimum(room, paths.costs, foresight), paths.rules)
     for number, path in enumerate(served):
         run.serve(path, counted=number >= warm_rows)
-    done = run.result("optimum", slots, paths.block_size, paths.notes())
+    done = run.result("optimum", slots, paths.block_size)
     most = min(bound(foresight, room), done.hit_tokens + done.reuse.capacity_tokens)
     if most == done.hit_tokens:
         return done
@@ -224,4 +219,4 @@ def _optimum(served: list[Path], paths: Paths, slots: int, warm_rows: int) -> Si
     )
     lost = done.reuse.capacity_tokens - (most - done.hit_tokens)
     reuse = done.reuse._replace(capacity_tokens=lost)
-    return replace(done, hit_tokens=most, reuse=reuse, notes=(*done.notes, note))
+    return replace(done, hit_tokens=most, reuse=reuse, notes=(note,))

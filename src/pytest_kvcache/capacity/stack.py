@@ -12,10 +12,11 @@ distances that follow each other by one. The cost of a request grows with these 
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..model.trace import Row
 from .fenwick import Fenwick
@@ -33,6 +34,7 @@ class StackPass:
         stored: blocks that were put into the cache by budget, in all rows: those that did not hit and found a slot.
         requests / input_tokens / uncovered_tokens: of the counted rows.
         blocks: distinct ones.
+        errors: hit tokens by which a sampled pass may be off, by budget; None: it is exact.
     """
 
     tokens: Steps
@@ -41,10 +43,14 @@ class StackPass:
     input_tokens: int
     uncovered_tokens: int
     blocks: int
+    errors: Steps | None = None
 
     def evictions(self, blocks: int) -> int:
         """Return the blocks that had to go at a budget: what was stored and is not there at the end."""
         return max(0, self.stored(blocks) - blocks)
+
+
+Found: TypeAlias = tuple[int, int, int, int]
 
 
 class Piece(NamedTuple):
@@ -67,24 +73,46 @@ class LruStack:
         self.tree = RunTree()
         self._left = Fenwick()  # of each request: blocks that nobody has used since
 
-    def use(self, row: Row, used: Portion) -> list[tuple[int, int, int]]:
-        """Move what a request uses to the top of the stack.
+    def __len__(self) -> int:
+        """Requests so far; the next one has this number."""
+        return len(self._left)
+
+    def use(self, ids: array[int], scope: Hashable = None) -> list[Found]:
+        """Move what a request uses to the top of the stack, and return where it was.
 
         Returns:
-            Where it was: pieces of the path as (start, end, distance of the first block; the next are one further
-            each). What is missing had not been used before.
+            Pieces of the path as (start, end, distance of the first block, number of the request that had used them
+            last); the next blocks are one further each. What is missing had not been used before.
         """
-        path = self.tree.path(used.ids, row.scope)
+        path = self.tree.path(ids, scope)
         number, left = len(self._left), self._left
         found = []
         for piece in _pieces(path, number):
             left.add(piece.last, piece.start - piece.end)
             # before it in the stack: what younger requests left, and what this one took from them
-            found.append((piece.start, piece.end, left.behind(piece.last) + piece.start + 1))
-        left.append(len(used.ids))
+            found.append((piece.start, piece.end, left.behind(piece.last) + piece.start + 1, piece.last))
+        left.append(len(ids))
         if len(path) > 1:
             join(path)
         return found
+
+    def since(self, number: int) -> int:
+        """Return the blocks that were used last by a request or after it."""
+        return self._left.behind(number - 1) if number else self._left.total
+
+    def renumber(self) -> list[int]:
+        """Forget requests that have no blocks left, number the others anew, and return the numbers that they had."""
+        runs = list(self.tree.runs())
+        kept = sorted({run.last for run in runs})
+        numbers = {old: new for new, old in enumerate(kept)}
+        sizes = [0] * len(kept)
+        for run in runs:
+            run.last = numbers[run.last]
+            sizes[run.last] += len(run.ids)
+        self._left = Fenwick()
+        for size in sizes:
+            self._left.append(size)
+        return kept
 
 
 def _pieces(path: list[Run], number: int) -> list[Piece]:
@@ -103,6 +131,14 @@ def _pieces(path: list[Run], number: int) -> list[Piece]:
     return pieces
 
 
+def one_pass(policy: str, rules: Rules) -> bool:
+    """Whether all budgets follow from one pass, as LRU caches are nested while a victim is a leaf of one slot.
+
+    Else each budget is simulated by itself.
+    """
+    return policy == "lru" and (rules.match, rules.charge, rules.ages) == ("prefix", "block", "tail_first")
+
+
 def stack_pass(rows: Iterable[Row], block_size: int, rules: Rules, *, warm_rows: int = 0) -> StackPass:
     """Return the exact LRU hit tokens of a trace for every budget.
 
@@ -116,7 +152,7 @@ def stack_pass(rows: Iterable[Row], block_size: int, rules: Rules, *, warm_rows:
     number = -1
     for number, row in enumerate(rows):
         used = portion(row, block_size, rules)
-        tally.add(row, used, stack.use(row, used), counted=number >= warm_rows)
+        tally.add(row, used, stack.use(used.ids, row.scope), counted=number >= warm_rows)
     return tally.result(stack.tree.blocks, max(0, number + 1 - warm_rows))
 
 
@@ -132,10 +168,10 @@ class _Tally:
         self._input = 0
         self._covered = 0
 
-    def add(self, row: Row, used: Portion, found: list[tuple[int, int, int]], *, counted: bool) -> None:
+    def add(self, row: Row, used: Portion, found: list[Found], *, counted: bool) -> None:
         self._depths[len(used.ids)] += 1
         hits = self._hits if counted else self._warm
-        for start, end, distance in found:
+        for start, end, distance, _ in found:
             hits[distance] += 1
             hits[distance + end - start] -= 1
         if not counted:
@@ -146,8 +182,8 @@ class _Tally:
         if used.rest and found and found[-1][1] > used.full:
             self._correct(used, found)
 
-    def _correct(self, used: Portion, found: list[tuple[int, int, int]]) -> None:
-        for start, end, distance in found:
+    def _correct(self, used: Portion, found: list[Found]) -> None:
+        for start, end, distance, _ in found:
             for at in range(max(start, used.full), end):
                 less = used.rest[at - used.full] - self._size
                 self._less[distance + at - start] += less

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..errors import TraceError
 from ..model.trace import Note, Row
 from .lookups import Lookups, Played, play_each
-from .paths import Ids, Paths
+from .paths import Paths
 from .points import Point
 from .rules import REFERENCE, Rules, rules_of
 from .simulate import cache_of, room_of
@@ -37,14 +37,6 @@ class Swept(NamedTuple):
     notes: tuple[Note, ...]
 
 
-def one_pass(policy: str, rules: Rules) -> bool:
-    """Whether all budgets follow from one pass, as LRU caches are nested while a victim is a leaf of one slot.
-
-    Else each budget is simulated by itself.
-    """
-    return policy == "lru" and (rules.match, rules.charge, rules.ages) == ("prefix", "block", "tail_first")
-
-
 def sweep(
     rows: Iterable[Row],
     block_size: int,
@@ -53,8 +45,6 @@ def sweep(
     budgets: Sequence[int] | None = None,
     rules: Rules | str = REFERENCE,
     warm_rows: int = 0,
-    ids: Ids | None = None,
-    name: str = "",
     processes: int | None = None,
 ) -> Swept:
     """Send a trace through a cache of each budget.
@@ -66,18 +56,16 @@ def sweep(
         budgets: in blocks; None: from 1/64 of the distinct blocks to all of them, two for each doubling.
         rules: what is cached and what can hit.
         warm_rows: so many first rows only fill the cache.
-        ids: what the trace declares its ids to be.
-        name: of the trace, for errors.
         processes: to compute in, this one included; None: as many as there are processors, as far as the work is worth
             it. Results do not depend on it.
 
     Raises:
-        TraceError: an unknown policy, a policy without such rules, a budget that is no whole number from 0, ids that
-            are not what they are declared to be, or a process that ended early.
+        TraceError: an unknown policy, a policy without such rules, a budget that is no whole number from 0, or a
+            process that ended early.
     """
     rules = rules_of(rules)
     _check(budgets, processes)
-    paths = Paths(block_size, rules, ids, name)
+    paths = Paths(block_size, rules)
     cache_of(policy, None, paths)  # before anything is read: is there such a policy?
     kept = list(rows) if isinstance(rows, Iterator) else rows
     lookups = Lookups.of(kept, paths, warm_rows)
@@ -89,7 +77,7 @@ def sweep(
     most = found.tokens.most
     points = [Point(one.slots, min(one.hit_tokens + one.unreached, most), one.evictions) for one in played]
     points += [Point(slots, most, 0) for slots in asked if slots not in simulated]
-    return Swept(tuple(sorted(points)), found, (*paths.notes(), *_unreached(played, most)))
+    return Swept(tuple(sorted(points)), found, tuple(_unreached(played, most)))
 
 
 def geometric(blocks: int) -> list[int]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ..capacity.budget import Sizes
 from ..capacity.curve import Curve
-from ..capacity.fleet import fleet
 from ..capacity.rules import Rules, rules_of
-from ..capacity.simulate import simulate
-from ..capacity.simulated import Simulated
-from ..capacity.stack import stack_pass
-from ..capacity.sweep import one_pass, sweep
+from ..capacity.stack import one_pass, stack_pass
 from ..errors import TraceError
 
 if TYPE_CHECKING:
+    from ..capacity.simulated import Simulated
     from .trace import Trace
 
 
@@ -34,27 +32,23 @@ def simulated(
     routing: str,
 ) -> Simulated:
     """See :meth:`~pytest_kvcache.traces.trace.Trace.simulate`."""
+    from ..capacity.fleet import fleet
+    from ..capacity.routing import check_routing
+    from ..capacity.simulate import simulate
+
+    check_routing(routing)
     size = _hittable(trace, "simulate")
     warm_rows = _warm(trace, warm)
     slots = None
     if (blocks, tokens, gib) != (None, None, None):
         slots = Sizes(size, trace.bytes_per_token).blocks(blocks=blocks, tokens=tokens, gib=gib)
     if engines == 1 and not isinstance(engines, bool):
-        return simulate(
-            trace, size, policy, slots=slots, rules=rules, warm_rows=warm_rows, ids=trace.ids, name=trace.name
+        found = simulate(trace, size, policy, slots=slots, rules=rules, warm_rows=warm_rows)
+    else:
+        found = fleet(
+            trace, size, policy, engines=engines, routing=routing, slots=slots, rules=rules, warm_rows=warm_rows
         )
-    return fleet(
-        trace,
-        size,
-        policy,
-        engines=engines,
-        routing=routing,
-        slots=slots,
-        rules=rules,
-        warm_rows=warm_rows,
-        ids=trace.ids,
-        name=trace.name,
-    )
+    return replace(found, notes=(*trace.notes, *found.notes))
 
 
 def swept(
@@ -81,17 +75,9 @@ def swept(
             warm=warm,
             notes=trace.notes,
         )
-    points = sweep(
-        trace,
-        size,
-        policy,
-        budgets=budgets,
-        rules=rules,
-        warm_rows=warm_rows,
-        ids=trace.ids,
-        name=trace.name,
-        processes=processes,
-    )
+    from ..capacity.sweep import sweep
+
+    points = sweep(trace, size, policy, budgets=budgets, rules=rules, warm_rows=warm_rows, processes=processes)
     return Curve.of_points(
         points.points,
         policy,

@@ -137,7 +137,7 @@ def warm_rate(found: Simulated, name: str) -> float:
 @pytest.mark.parametrize("name", SHAPES)
 def test_shape_ceiling_and_three_meanings_of_a_hit_rate(name: str) -> None:
     shape, rows = SHAPES[name], rows_of(name)
-    found = simulate(rows, B, slots=None, ids="prefix")
+    found = simulate(rows, B, slots=None)
     assert (found.requests, found.input_tokens, found.uncovered_tokens) == (shape.requests, shape.input_tokens, 0)
     assert sum(len(row.ids) for row in rows) == shape.events
     assert len(blocks_of(name, REFERENCE)[1].costs) == shape.unique

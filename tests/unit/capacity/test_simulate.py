@@ -110,7 +110,7 @@ def test_nothing_of_nothing_is_no_rate() -> None:
 
 def test_what_is_told_of_the_run() -> None:
     rows = [row(1, [1, 2], session="a"), row(2, [3], tenant="t"), row(3, [1, 2], session="a", tenant="t")]
-    found = simulate(iter(rows), B, "fifo", slots=8, rules=REFERENCE, name="a trace")
+    found = simulate(iter(rows), B, "fifo", slots=8, rules=REFERENCE)
     assert (found.policy, found.rules, found.slots, found.block_size) == ("fifo", REFERENCE, 8, B)
     assert found.sessions == {"a": Rate(8, 16)}
     assert found.tenants == {"t": Rate(8, 12)}
@@ -137,28 +137,12 @@ SHARED = [row(1, [1, 7]), row(3, [2, 7]), row(4, [2, 7]), row(6, [3, 7])]
 def test_an_id_behind_another_parent_is_another_block() -> None:
     found = simulate(SHARED, B, slots=None)
     assert list(found.per_request) == [0, 0, 8, 0]
-    (note,) = found.notes
-    assert (note.reason, note.count, note.line) == ("same_id_after_another_parent", 2, 3)
-    assert "2 distinct blocks have an id that was seen before behind another parent (first in line 3)" in note.sentence
-
-
-def test_what_ids_are_declared_to_be() -> None:
-    found = simulate(SHARED, B, slots=None, ids="content")
-    assert (found.hit_tokens, found.notes) == (8, ())
-    with pytest.raises(TraceError, match=r'^some trace, line 3: id 7 stood behind another id before.*ids="content"'):
-        simulate(SHARED, B, slots=None, ids="prefix", name="some trace")
-    with pytest.raises(TraceError, match=r"^line 3: id 7"):
-        simulate(SHARED, B, "optimum", slots=2, ids="prefix")
-    with pytest.raises(TraceError, match=r"^line 2: id 5"):  # at the root, and behind 4
-        simulate([row(1, [4, 5]), row(2, [5])], B, slots=None, ids="prefix")
 
 
 def test_scopes_share_nothing() -> None:
     rows = [row(1, [1, 2], scope="a"), row(2, [1, 2], scope="b"), row(3, [2], scope="b"), row(4, [2], scope="a")]
     found = simulate(rows, B, slots=None)
     assert found.hit_tokens == 0
-    assert [note.count for note in found.notes] == [2]  # 2 at the root, in each
-    assert simulate(rows[:2], B, slots=None, ids="prefix").notes == ()
 
 
 @pytest.mark.parametrize(

@@ -101,18 +101,19 @@ def test_blocks_are_what_is_before_them(rows: list[Row]) -> None:
 def test_distances_by_hand() -> None:
     stack = LruStack()
 
-    def use(*ids: int) -> list[tuple[int, int, int]]:
-        given = row(0, list(ids), B * len(ids))
-        from pytest_kvcache.capacity.rules import portion
-
-        return stack.use(given, portion(given, B, REFERENCE))
+    def use(*ids: int) -> list[tuple[int, int, int, int]]:
+        return stack.use(array("q", ids))
 
     assert use(1, 2, 3) == []
-    assert use(1, 2, 4) == [(0, 2, 1)]  # on top of the stack: 1 2 3
+    assert use(1, 2, 4) == [(0, 2, 1, 0)]  # on top of the stack: 1 2 3
     assert use(9) == []
     # now 9, 1 2 4, 3: the prompt 1 2 3 finds 1 and 2 behind 9, and 3 behind all
-    assert use(1, 2, 3) == [(0, 2, 2), (2, 3, 5)]
-    assert use(1, 2, 3) == [(0, 3, 1)]
+    assert use(1, 2, 3) == [(0, 2, 2, 1), (2, 3, 5, 0)]
+    assert [stack.since(number) for number in range(5)] == [5, 5, 5, 4, 3]
+    assert len(stack) == 4
+    assert stack.renumber() == [1, 2, 3]  # of the first request nothing is left
+    assert [stack.since(number) for number in range(4)] == [5, 4, 3, 0]
+    assert use(1, 2, 4) == [(0, 2, 1, 2), (2, 3, 5, 0)]
 
 
 def test_weights_of_the_row_count() -> None:

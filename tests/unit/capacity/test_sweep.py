@@ -23,7 +23,8 @@ from pytest_kvcache.capacity.points import Point
 from pytest_kvcache.capacity.rules import ENGINE, REFERENCE, Rules
 from pytest_kvcache.capacity.simulate import POLICIES, simulate
 from pytest_kvcache.capacity.stack import stack_pass
-from pytest_kvcache.capacity.sweep import Swept, geometric, one_pass, sweep
+from pytest_kvcache.capacity.stack import one_pass
+from pytest_kvcache.capacity.sweep import Swept, geometric, sweep
 from pytest_kvcache.errors import TraceError
 from pytest_kvcache.model import Row
 
@@ -232,14 +233,6 @@ def test_an_unknown_policy_is_told_before_anything_is_read() -> None:
         sweep((pytest.fail("read") for _ in [1]), B, "mru")
     with pytest.raises(TraceError, match="ages='head_first'"):
         sweep([], B, "fifo", rules=Rules(ages="head_first"))
-
-
-def test_ids_that_are_not_what_they_are_declared_to_be() -> None:
-    rows = [row(1, [1, 9]), row(2, [2, 9])]
-    assert [note.reason for note in sweep(rows, B, "fifo", budgets=[1]).notes] == ["same_id_after_another_parent"]
-    assert sweep(rows, B, "fifo", budgets=[1], ids="content").notes == ()
-    with pytest.raises(TraceError, match="named, line 2"):
-        sweep(rows, B, "fifo", budgets=[1], ids="prefix", name="named")
 
 
 def test_an_optimum_that_no_known_schedule_reaches_is_told() -> None:
