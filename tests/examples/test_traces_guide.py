@@ -50,8 +50,7 @@ def test_the_warm_half(trace: Trace) -> None:
     assert f"{trace.simulate(blocks=16_000, warm=0.5).hit_rate:.3f}" == shown
 
 
-@pytest.mark.parametrize("routing", ["session", "prefix"])
-def test_routings_that_send_all_to_one_engine(trace: Trace, routing: str) -> None:
-    fleet = trace.simulate(blocks=4_000, engines=4, routing=routing)
+def test_sessions_that_nobody_names_are_all_sent_to_one_engine(trace: Trace) -> None:
+    fleet = trace.simulate(blocks=4_000, engines=4, routing="session")
     assert sorted(engine.requests for engine in fleet.engines) == [0, 0, 0, 12_031]
     assert any("100% of the prompt tokens" in note.sentence for note in fleet.notes)

@@ -249,6 +249,23 @@ def test_how_many_go_at_once(
     run(f"--kv-endpoint={start_sim('--decode-time=0.02')}").assert_outcomes(passed=1)
 
 
+def test_a_clock_of_its_own_is_no_limit_of_sessions(pytester: pytest.Pytester, run: Run, start_sim: Start) -> None:
+    written(pytester.path, step=0)
+    pytester.makepyfile(
+        f"""
+        def test_run(kv, kv_trace, kv_workload):
+            trace = {OPEN}
+            result = kv.run(kv_workload.trace(trace))
+            moments = [(e.sent, 1) for e in result.exchanges] + [(e.end, -1) for e in result.exchanges]
+            going = [sum(change for _, change in sorted(moments)[:number]) for number in range(len(moments))]
+            assert max(going) > 2
+            assert len(kv.run(kv_workload.trace(trace), concurrency=2).arrival) == len(trace)
+            assert not len(kv.run(kv_workload.trace(trace, clock=False)).arrival)
+        """
+    )
+    run(f"--kv-endpoint={start_sim('--decode-time=0.02')}", "--kv-concurrency=2").assert_outcomes(passed=1)
+
+
 def test_records_tell_it_the_same_with_and_without_workers(
     pytester: pytest.Pytester, run: Run, small: Callable[..., str]
 ) -> None:

@@ -121,7 +121,7 @@ def test_sessions_that_are_called_like_numbers_are_no_others() -> None:
 
 
 def test_a_trace_without_times_has_no_clock() -> None:
-    with pytest.raises(WorkloadError, match=r"trace t: line 2 has no time, so it is never due; clock=False needs none"):
+    with pytest.raises(WorkloadError, match=r"trace t: line 2 has no time, so it is never due; a closed loop"):
         compose([row(1, 0.0), row(2)])
     assert len(compose([row(1, 0.0), row(2)], clock=False)) == 2
 

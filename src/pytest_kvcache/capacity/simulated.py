@@ -54,7 +54,7 @@ class Reuse(NamedTuple):
     excluded_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Simulated:
     """A cache that a trace went through. Of warm rows only what they leave in the cache counts.
 
@@ -99,6 +99,13 @@ class Simulated:
     notes: tuple[Note, ...] = ()
     engines: tuple[Simulated, ...] = field(default=(), repr=False)
     pooled: Simulated | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        rate = "undefined" if self.hit_rate is None else f"{self.hit_rate:.3f}"
+        room = "without limit" if self.slots is None else f"of {self.slots:,} blocks"
+        several = f" on {len(self.engines)} engines" if self.engines else ""
+        hits = f"{self.hit_tokens:,} of {self.input_tokens:,} tokens"
+        return f"<Simulated {self.policy} {room}{several}: hit rate {rate}, {hits}, {self.evictions:,} evictions>"
 
     @property
     def miss_tokens(self) -> int:

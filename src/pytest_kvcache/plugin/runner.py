@@ -56,7 +56,8 @@ class Runner:
         Args:
             workload: from ``kv_workload``.
             concurrency: sessions going at once, each with one request in flight; a request that belongs to no
-                conversation is a session of its own. Default ``--kv-concurrency``; with ``rate``: no limit.
+                conversation is a session of its own. Default ``--kv-concurrency``; with ``rate``, or on a trace's clock:
+                no limit.
             rate: sessions that begin per second, whether or not the server keeps up (open loop). Latencies then count
                 from the moment at which a request was due.
             arrival: ``poisson`` or ``constant`` gaps between them.
@@ -107,7 +108,9 @@ class Runner:
         self._state.refuse_in_block("kv.run")
         _check_pace(concurrency, rate, arrival, ramp)
         _check_sending("run", retries, reset, settle)
-        limit = concurrency if concurrency is not None or rate is not None else self._settings.concurrency
+        limit = concurrency
+        if limit is None and rate is None and not _keeps_a_clock(workload):
+            limit = self._settings.concurrency
         if sessions is not None:
             workload = _of_sessions(workload, sessions)
         pace = Pace(limit, rate, arrival, ramp)
@@ -279,6 +282,13 @@ def _check_sending(what: str, retries: int, reset: str | None, settle: float = 0
         raise ConfigurationError(f"kv.{what}(retries={retries}): expected 0 or more")
     if reset not in (None, "never", "auto", "require"):
         raise ConfigurationError(f"kv.{what}(reset={reset!r}): expected 'never', 'auto' or 'require'")
+
+
+def _keeps_a_clock(workload: Workload) -> bool:
+    """Tell whether a workload says itself when its sessions begin; a limit would make them late."""
+    from ..workloads.trace_replay import TraceReplay
+
+    return isinstance(workload, TraceReplay) and workload.clock
 
 
 def _of_sessions(workload: Workload, sessions: int) -> Workload:

@@ -54,14 +54,16 @@ def seated(rows: Sequence[Row], name: str, *, clock: bool, speed: float, think: 
         elif row.time is not None:
             if row.time < last.get(session, -math.inf):
                 back = f"{last[session] - row.time:g} s before the turn before it in its session"
-                raise WorkloadError(f"trace {name}: line {row.line:,} is {back}; clock=False needs no times")
+                raise WorkloadError(
+                    f"trace {name}: line {row.line:,} is {back}; a closed loop (users=, clock=False) needs no times"
+                )
             last[session] = row.time
             found.append(Seat(session, turn, (row.time - begin) / speed))
         elif wait is not None:
             found.append(Seat(session, turn, None, wait))
         else:
             raise WorkloadError(
-                f"trace {name}: line {row.line:,} has no time, so it is never due; clock=False needs none"
+                f"trace {name}: line {row.line:,} has no time, so it is never due; a closed loop (users=, clock=False) needs none"
             )
     return found
 
