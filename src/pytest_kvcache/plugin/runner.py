@@ -56,8 +56,8 @@ class Runner:
         Args:
             workload: from ``kv_workload``.
             concurrency: sessions going at once, each with one request in flight; a request that belongs to no
-                conversation is a session of its own. Default ``--kv-concurrency``; with ``rate``, or on a trace's clock:
-                no limit.
+                conversation is a session of its own. Default ``--kv-concurrency``; with ``rate`` or a trace's clock: no
+                limit.
             rate: sessions that begin per second, whether or not the server keeps up (open loop). Latencies then count
                 from the moment at which a request was due.
             arrival: ``poisson`` or ``constant`` gaps between them.

@@ -63,7 +63,8 @@ def seated(rows: Sequence[Row], name: str, *, clock: bool, speed: float, think: 
             found.append(Seat(session, turn, None, wait))
         else:
             raise WorkloadError(
-                f"trace {name}: line {row.line:,} has no time, so it is never due; a closed loop (users=, clock=False) needs none"
+                f"trace {name}: line {row.line:,} has no time, so it is never due; a closed loop (users=, clock=False)"
+                " needs none"
             )
     return found
 

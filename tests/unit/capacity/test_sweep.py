@@ -22,8 +22,7 @@ from pytest_kvcache.capacity.curve import Curve
 from pytest_kvcache.capacity.points import Point
 from pytest_kvcache.capacity.rules import ENGINE, REFERENCE, Rules
 from pytest_kvcache.capacity.simulate import POLICIES, simulate
-from pytest_kvcache.capacity.stack import stack_pass
-from pytest_kvcache.capacity.stack import one_pass
+from pytest_kvcache.capacity.stack import one_pass, stack_pass
 from pytest_kvcache.capacity.sweep import Swept, geometric, sweep
 from pytest_kvcache.errors import TraceError
 from pytest_kvcache.model import Row
