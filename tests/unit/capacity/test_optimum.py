@@ -92,6 +92,13 @@ def test_hits_of_warm_rows_are_worth_nothing() -> None:
     assert best(rows, 1, REFERENCE, 3) == B
 
 
+def test_a_block_is_needed_for_its_latest_reason() -> None:
+    """2 is not worth keeping from the second request to the third, which is warm, but from there to the last."""
+    rows = [row(1, [1]), row(2, [2]), row(3, [2]), row(4, [3]), row(5, [3]), row(6, [2])]
+    found = simulate(rows, B, "optimum", slots=2, warm_rows=3)
+    assert list(found.per_request) == [0, B, B]
+
+
 def test_many_values_are_few_layers() -> None:
     """Forty blocks of 1 to 40 tokens that each come twice, at once: the best has the largest ones."""
     size, slots = 40, 7
@@ -103,6 +110,8 @@ def test_many_values_are_few_layers() -> None:
     rounded = sum(-(-n // step) * step for n in range(34, 41))
     assert exact <= found.hit_tokens <= rounded
     assert found.hit_tokens == int(rounded)
+    everything = simulate(rows, size, "optimum", slots=40)
+    assert (everything.hit_tokens, everything.notes) == (sum(range(1, 41)), ())  # never above the ceiling
 
 
 def test_most_by_hand() -> None:
