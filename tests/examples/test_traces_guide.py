@@ -40,7 +40,7 @@ def test_the_errors(file: Path, line: int, block_size: int | None) -> None:
 
 
 def test_the_table_of_policies(trace: Trace) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (0\.\d+) \|$", GUIDE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (0\.\d+) \|$", GUIDE.partition("| routing |")[0], re.MULTILINE)
     assert [name for name, _ in rows] == ["lru", "fifo", "s3fifo", "lfu", "optimum"]
     assert {name: f"{trace.simulate(name, blocks=16_000).hit_rate:.3f}" for name, _ in rows} == dict(rows)
 
@@ -48,6 +48,13 @@ def test_the_table_of_policies(trace: Trace) -> None:
 def test_the_warm_half(trace: Trace) -> None:
     (shown,) = re.findall(r"counts the second: (0\.\d+) for `lru`", GUIDE)
     assert f"{trace.simulate(blocks=16_000, warm=0.5).hit_rate:.3f}" == shown
+
+
+def test_the_table_of_routers(trace: Trace) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| (0\.\d+) \|$", GUIDE.partition("| routing |")[2], re.MULTILINE)
+    fleets = {name: trace.simulate(blocks=4_000, engines=4, routing=name) for name, _ in rows}
+    assert list(fleets) == ["round_robin", "least_loaded", "session", "prefix"]
+    assert {name: f"{fleet.hit_rate:.3f}" for name, fleet in fleets.items()} == dict(rows)
 
 
 def test_sessions_that_nobody_names_are_all_sent_to_one_engine(trace: Trace) -> None:
