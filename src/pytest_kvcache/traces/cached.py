@@ -48,7 +48,7 @@ def simulated(
         found = fleet(
             trace, size, policy, engines=engines, routing=routing, slots=slots, rules=rules, warm_rows=warm_rows
         )
-    return replace(found, notes=(*trace.notes, *found.notes))
+    return replace(found, notes=(*trace.checked, *found.notes))
 
 
 def swept(
@@ -73,7 +73,7 @@ def swept(
             rules=rules,
             bytes_per_token=trace.bytes_per_token,
             warm=warm,
-            notes=trace.notes,
+            notes=trace.checked,
         )
     from ..capacity.sweep import sweep
 
@@ -87,7 +87,7 @@ def swept(
         rules=rules,
         bytes_per_token=trace.bytes_per_token,
         warm=warm,
-        notes=(*trace.notes, *points.notes),
+        notes=(*trace.checked, *points.notes),
     )
 
 

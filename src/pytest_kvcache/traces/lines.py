@@ -15,7 +15,7 @@ from .notes import Notes
 MAX_LINE = 128 * 2**20
 """Bytes of the longest line that is read, by default."""
 
-_CHUNK = 2**18
+_CHUNK = 2**16
 _HEAD = 2**20
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
@@ -62,10 +62,14 @@ class Lines:
         self._notes = Notes() if notes is None else notes
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
+        for some in self.together():
+            yield from some
+
+    def together(self) -> Iterator[list[tuple[int, str]]]:
+        """Return the same lines many at a time: some 64 KiB of them, or one that is longer."""
         for start, block in self._blocks():
-            for number, text in enumerate(self._texts(start, block), start):
-                if text and not text.isspace():
-                    yield number, text
+            numbered = enumerate(self._texts(start, block), start)
+            yield [(number, text) for number, text in numbered if text and not text.isspace()]
 
     def whole(self) -> str:
         """Return the file as one text, for forms that are one document.

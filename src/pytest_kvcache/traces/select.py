@@ -1,4 +1,4 @@
-"""A trace from a trace: its first rows, a while of it, a share of its sessions, the same blocks in another size."""
+"""A trace from a trace: its first rows, a while of it, a share of its sessions, blocks of another size; by time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 
+from ..errors import TraceError
 from ..model.trace import Row
 
 _WHOLE = 2**64
@@ -67,3 +68,20 @@ def scaled(rows: Iterable[Row], size: int, to: int) -> Iterator[Row]:
 
 def _less(tokens: int, size: int, to: int) -> int:
     return max(1, tokens * to // size) if tokens else 0
+
+
+def by_time(rows: Iterable[Row], name: str) -> list[Row]:
+    """Return all rows in the order of their times, rows of equal time as they came.
+
+    Raises:
+        TraceError: a row has no time; names the trace.
+    """
+    kept = list(rows)
+    need_times(name, "order='time'", sum(row.time is None for row in kept), len(kept))
+    return sorted(kept, key=lambda row: row.time or 0.0)
+
+
+def need_times(name: str, what: str, untimed: int, rows: int) -> None:
+    """Raise TraceError when rows have no time, for what needs that of each."""
+    if untimed:
+        raise TraceError(f"{name}: {what} needs the time of every row, and {untimed:,} of {rows:,} have none")

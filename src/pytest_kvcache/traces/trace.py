@@ -39,7 +39,7 @@ class Trace:
         bytes_per_token: of KV cache, for budgets in GiB; None when not known.
         ids: what its ids were declared to be; None: nothing.
         order: ``time``: sorted by it; None: as they stand in the file.
-        notes: what should be known of its numbers, counted.
+        checked: the notes that results have too: of what was checked when it was read.
         files: what it is read from; none for rows of your own.
     """
 
@@ -80,7 +80,8 @@ class Trace:
         self._kept = self._first(checker)
         self._tally = checker.tally
         self.block_size = checker.block_size
-        self.notes = self._noted(checker)
+        self.checked = self._noted(checker)
+        self._notes: tuple[Note, ...] | None = self.checked if self.ids is not None else None
 
     @classmethod
     def of(
@@ -127,10 +128,26 @@ class Trace:
     def __len__(self) -> int:
         return self._tally.requests
 
-    def _checker(self) -> Checker:
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What should be known of its numbers, counted.
+
+        Unless it was said what its ids are, they are looked at when this is asked for the first time, which reads it
+        again: is there any behind two different ones?
+        """
+        if self._notes is None:
+            notes = Notes()
+            checker = self._checker(notes, Parents(notes, strict=False))
+            for _ in self._reading(checker):
+                pass
+            self._notes = self._noted(checker)
+        return self._notes
+
+    def _checker(self, notes: Notes | None = None, parents: Parents | None = None) -> Checker:
         asked, stated = self._sizes
-        notes = Notes()
-        parents = None if self.ids == "content" else Parents(notes, strict=self.ids == "prefix")
+        notes = Notes() if notes is None else notes
+        if self.ids == "prefix":
+            parents = Parents(notes, strict=True)
         return Checker(asked, notes, stated=stated, strict=self._strict, parents=parents)
 
     def _first(self, checker: Checker) -> list[Row] | None:
@@ -138,7 +155,7 @@ class Trace:
         kept: list[Row] | None = []
         rows = self._reading(checker)
         if self.order == "time":
-            kept = _sorted(rows, self._label)
+            kept = select.by_time(rows, self._label)
         else:
             tally = checker.tally
             for row in rows:
@@ -154,7 +171,7 @@ class Trace:
     def _again(self) -> Iterator[Row]:
         checker = self._checker()
         yield from self._reading(checker)
-        if checker.tally != self._tally or self._noted(checker) != self.notes:
+        if checker.tally != self._tally or self._noted(checker) != self.checked:
             raise TraceError(f"{self._label}: reading it again gave other rows than at first; open it anew")
 
     def _noted(self, checker: Checker) -> tuple[Note, ...]:
@@ -354,7 +371,7 @@ class Trace:
             bytes_per_token=self.bytes_per_token,
             ids=self.ids,
             strict=self._strict,
-            notes=[note for note in self.notes if note.reason not in Checker.COUNTED],
+            notes=[note for note in self.checked if note.reason not in Checker.COUNTED],
         )
         part.order = self.order  # its rows are in it already
         if part.request_rate:
@@ -362,20 +379,9 @@ class Trace:
         return part
 
     def _begin(self, what: str) -> float:
-        _timed(self._label, f"{what}()", self._tally.untimed, len(self))
+        select.need_times(self._label, f"{what}()", self._tally.untimed, len(self))
         assert self._tally.start is not None  # every row has a time
         return self._tally.start
-
-
-def _sorted(rows: Iterable[Row], name: str) -> list[Row]:
-    kept = list(rows)
-    _timed(name, "order='time'", sum(row.time is None for row in kept), len(kept))
-    return sorted(kept, key=lambda row: row.time or 0.0)
-
-
-def _timed(name: str, what: str, untimed: int, rows: int) -> None:
-    if untimed:
-        raise TraceError(f"{name}: {what} needs the time of every row, and {untimed:,} of {rows:,} have none")
 
 
 def _is_number(value: object) -> bool:

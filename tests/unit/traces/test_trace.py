@@ -326,7 +326,7 @@ def test_rules_reach_the_cache() -> None:
 def test_ids_that_stand_behind_two_others_are_told_or_refused() -> None:
     rows = [row(1, 32, 1, 9), row(2, 32, 2, 9)]
     trace = Trace.of(rows, block_size=16)
-    for told in (trace, trace.sweep(), trace.simulate(), trace.first(2)):
+    for told in (trace, trace.first(2), trace.scaled(4)):
         assert [(note.reason, note.line) for note in told.notes] == [("same_id_after_another_parent", 2)]
     assert trace.first(1).notes == ()
     assert Trace.of(rows, block_size=16, ids="content").notes == ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -94,6 +94,43 @@ def each(items: Iterable[T], row: Callable[[T], Row | Skipped | None], options: 
             made = error.skipped
         if made is not None:
             yield made
+
+
+def each_object(
+    lines: Lines, row: Callable[[int, str, dict[str, Any]], Row | Skipped | None], options: Options
+) -> Iterator[Row | Skipped]:
+    """Make a row of the JSON object of each line, told its number, its text and the object; see :func:`each`.
+
+    Lines are parsed together, which takes half of the time; where one of them is no object, each by itself.
+    """
+
+    def alone(numbered: tuple[int, str]) -> Row | Skipped | None:
+        line, text = numbered
+        value = parsed(line, text)
+        return None if value is None else row(line, text, value)
+
+    def known(found: tuple[tuple[int, str], dict[str, Any]]) -> Row | Skipped | None:
+        (line, text), value = found
+        return row(line, text, value)
+
+    for some in lines.together():
+        values = _parsed_together(some)
+        if values is None:
+            yield from each(some, alone, options)
+        else:
+            yield from each(zip(some, values, strict=True), known, options)
+
+
+def _parsed_together(lines: Sequence[tuple[int, str]]) -> list[dict[str, Any]] | None:
+    """Return the objects of lines that are one each; None when any may be something else."""
+    texts = [text for _, text in lines]
+    if not all(text[0] == "{" and text[-1] == "}" for text in texts):
+        return None
+    try:
+        values: list[dict[str, Any]] = _decode(f"[{','.join(texts)}]")
+    except (ValueError, RecursionError):
+        return None
+    return values if len(values) == len(texts) else None
 
 
 def parsed(line: int, text: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from ...model.trace import Row
 from ..check import RowError, Skipped
 from ..lines import Lines
-from . import Format, Options, each, fields_of, kind_of, parsed, whole
+from . import Format, Options, each_object, fields_of, kind_of, whole
 from .mooncake import ids_of, seconds
 
 _ROOT = -1
@@ -52,11 +52,7 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
     per_second = options.per_second("s")
     chats = _Chats(options)
 
-    def row(numbered: tuple[int, str]) -> Row | Skipped | None:
-        line, text = numbered
-        value = parsed(line, text)
-        if value is None:
-            return None
+    def row(line: int, text: str, value: dict[str, Any]) -> Row | Skipped:
         session = chats.root(line, *_chat(line, value))
         length = whole(line, "input_length", value.get("input_length"))
         if length == 0:
@@ -71,7 +67,7 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
             session,
         )
 
-    return each(lines, row, options)
+    return each_object(lines, row, options)
 
 
 def _chat(line: int, value: dict[str, Any]) -> tuple[str, str | None]:

@@ -17,7 +17,7 @@ from ...model.trace import Row
 from ..check import RowError, Skipped
 from ..ids import as_ids
 from ..lines import Lines
-from . import Format, Options, each, fields_of, kind_of, parsed, whole
+from . import Format, Options, each_object, fields_of, kind_of, whole
 
 _TEXT = ("text_input", "messages", "payload")
 _ORDER = ("wait_for", "branches", "prefix_reset")
@@ -35,11 +35,7 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
     """Return the rows of a file."""
     per_second = options.per_second("ms")
 
-    def row(numbered: tuple[int, str]) -> Row | Skipped | None:
-        line, text = numbered
-        value = parsed(line, text)
-        if value is None:
-            return None
+    def row(line: int, text: str, value: dict[str, Any]) -> Row | Skipped:
         length, output, time, ids = map(value.get, ("input_length", "output_length", "timestamp", "hash_ids"))
         if type(length) is not int or length < 1:
             length = _input(line, value)
@@ -55,7 +51,7 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
             return Row(line, length, made, output, time)
         return _extended(Row(line, length, made, output, time), value, options)
 
-    return each(lines, row, options)
+    return each_object(lines, row, options)
 
 
 def _extended(row: Row, value: dict[str, Any], options: Options) -> Row:
