@@ -23,7 +23,7 @@ from spent import Spent, spent, three
 
 from pytest_kvcache.capacity.rules import REFERENCE
 from pytest_kvcache.capacity.stack import stack_pass
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import open_trace
 
 TRACES = Path(__file__).parents[1] / "tests" / "data" / "traces"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 
 BLOCK = 16
 SYSTEMS, DOCUMENTS = 40, 1_000_000

@@ -37,6 +37,7 @@ PURE = {
             "lookups",
             "pace",
             "prefix",
+            "rows",
             "sse",
             "turns",
             "unquoted",

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any, TextIO
 
 from ..errors import TraceError
-from ..model.trace import Note
+from ..rows import Note
 from . import document
 from .budget import Budget, Sizes, is_number
 from .knee import Gain, Regime, find_knee, gain_at, regime_at
@@ -66,9 +66,8 @@ class Curve:
         bytes_per_token: float | None = None,
         warm: float = 0.0,
         notes: Iterable[Note] = (),
-        errors: Steps | None = None,
     ) -> Curve:
-        """Return the curve of an LRU cache from one pass over a trace."""
+        """Return the curve of an LRU cache from one pass over a trace, or over a sample of it."""
         return cls(
             name=name,
             policy="lru",
@@ -80,8 +79,8 @@ class Curve:
             unique_blocks=found.blocks,
             known=Everywhere.of(found),
             warm=warm,
-            notes=tuple(notes),
-            errors=errors,
+            notes=(*notes, *found.notes),
+            errors=found.errors,
         )
 
     @classmethod

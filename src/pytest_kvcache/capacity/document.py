@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import TraceError
-from ..model.trace import Note
+from ..rows import Note
 from .budget import Budget, Sizes
 from .points import Everywhere, Point, Points
 from .rules import Rules
@@ -74,6 +73,8 @@ def write_csv(curve: Curve, to: str | PathLike[str] | TextIO, budgets: Iterable[
         with Path(to).open("w", encoding="utf-8", newline="") as file:
             write_csv(curve, file, budgets)
         return
+    import csv
+
     rows = csv.writer(to, lineterminator="\n")
     rows.writerow(_HEADER)
     rows.writerows(_rows(curve, budgets))

@@ -33,13 +33,14 @@ class Fenwick:
             below &= below - 1
         tree.append(number)
 
-    def add(self, index: int, amount: int) -> None:
-        """Add to the number at ``index``, from 0."""
+    def take(self, index: int, amount: int) -> int:
+        """Take from the number at ``index``, from 0, and return the sum of those behind it."""
         tree, end, at = self._tree, len(self._tree), index + 1
-        self.total += amount
+        self.total -= amount
         while at < end:
-            tree[at] += amount
+            tree[at] -= amount
             at += at & -at
+        return self.behind(index)
 
     def behind(self, index: int) -> int:
         """Return the sum of the numbers behind ``index``."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..rows import Note, Row
 from .paths import Path, Paths
 from .policies import Cache, Evicted
 from .routing import Router, router_of

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import TraceError
 from .budget import GIB, Budget, digits, in_blocks, is_number
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from .curve import Curve
 
 MILLION = 1_000_000
@@ -123,4 +124,6 @@ def _tokens(curve: Curve, within: float) -> Fraction:
     if not is_number(within, 1):
         raise TraceError(f"within={within!r}: expected a difference of hit rates, 0..1")
     curve.rate(0)
+    from fractions import Fraction
+
     return Fraction(str(within)) * curve.input_tokens

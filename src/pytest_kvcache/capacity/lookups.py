@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..model.trace import Row
+from ..rows import Row
 from .paths import Path, Paths
 from .policies import Cache, Foresight, Optimum, bound
 from .rules import Portion, Rules

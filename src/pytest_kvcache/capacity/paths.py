@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 from .rules import Portion, Rules, portion
 
 

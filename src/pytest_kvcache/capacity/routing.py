@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from ..errors import TraceError
-from ..model.trace import Note
+from ..rows import Note
 from .paths import Path
 from .policies import Cache
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 
 
 @dataclass(frozen=True, slots=True)

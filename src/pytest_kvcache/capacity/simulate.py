@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..rows import Note, Row
 from .paths import Path, Paths
 from .policies import ONLINE, Cache, Foresight, HeadFirstLRU, Optimum, Unlimited, bound
 from .rules import REFERENCE, Rules, rules_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..model.trace import Note
+from ..rows import Note
 from .rules import Rules
 from .timing import Gaps, WorkingSet
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from ..model.trace import Row
+from ..rows import Note, Row
 from .fenwick import Fenwick
 from .rules import Portion, Rules, portion
 from .runs import Run, RunTree, join
@@ -35,6 +35,7 @@ class StackPass:
         requests / input_tokens / uncovered_tokens: of the counted rows.
         blocks: distinct ones.
         errors: hit tokens by which a sampled pass may be off, by budget; None: it is exact.
+        notes: what a reader of the numbers should know.
     """
 
     tokens: Steps
@@ -44,6 +45,7 @@ class StackPass:
     uncovered_tokens: int
     blocks: int
     errors: Steps | None = None
+    notes: tuple[Note, ...] = ()
 
     def evictions(self, blocks: int) -> int:
         """Return the blocks that had to go at a budget: what was stored and is not there at the end."""
@@ -51,19 +53,6 @@ class StackPass:
 
 
 Found: TypeAlias = tuple[int, int, int, int]
-
-
-class Piece(NamedTuple):
-    """Blocks of a path that one request used last.
-
-    Attributes:
-        last: number of that request.
-        start / end: places on the path.
-    """
-
-    last: int
-    start: int
-    end: int
 
 
 class LruStack:
@@ -87,10 +76,9 @@ class LruStack:
         path = self.tree.path(ids, scope)
         number, left = len(self._left), self._left
         found = []
-        for piece in _pieces(path, number):
-            left.add(piece.last, piece.start - piece.end)
+        for last, start, end in _pieces(path, number):
             # before it in the stack: what younger requests left, and what this one took from them
-            found.append((piece.start, piece.end, left.behind(piece.last) + piece.start + 1, piece.last))
+            found.append((start, end, left.take(last, end - start) + start + 1, last))
         left.append(len(ids))
         if len(path) > 1:
             join(path)
@@ -115,19 +103,23 @@ class LruStack:
         return kept
 
 
-def _pieces(path: list[Run], number: int) -> list[Piece]:
-    """Cut a path where its last users change, and make ``number`` the last user of all of it."""
-    pieces: list[Piece] = []
+def _pieces(path: list[Run], number: int) -> list[tuple[int, int, int]]:
+    """Cut a path where its last users change, and make ``number`` the last user of all of it.
+
+    Returns:
+        Pieces as (last user, start, end), without what nobody had used.
+    """
+    pieces = []
     last, start, at = -1, 0, 0
     for run in path:
         if run.last != last:
             if last >= 0:
-                pieces.append(Piece(last, start, at))
+                pieces.append((last, start, at))
             last, start = run.last, at
         at += len(run.ids)
         run.last = number
     if last >= 0:
-        pieces.append(Piece(last, start, at))
+        pieces.append((last, start, at))
     return pieces
 
 
@@ -195,19 +187,25 @@ class _Tally:
             tokens[distance] = tokens.get(distance, 0) + change
         return StackPass(
             tokens=Steps.of(tokens),
-            stored=Steps.of(self._stored()),
+            stored=Steps.of(stored_changes(self._depths, (self._hits, self._warm))),
             requests=requests,
             input_tokens=self._input,
             uncovered_tokens=self._input - self._covered,
             blocks=blocks,
         )
 
-    def _stored(self) -> dict[int, int]:
-        """Return the changes of blocks stored: every block at a place up to the budget, without those that hit."""
-        changes = dict.fromkeys([1], sum(self._depths.values()))
-        for depth, requests in self._depths.items():
-            changes[depth + 1] = changes.get(depth + 1, 0) - requests
-        for hits in (self._hits, self._warm):
-            for distance, change in hits.items():
-                changes[distance] = changes.get(distance, 0) - change
-        return changes
+
+def stored_changes(depths: Mapping[int, int], hits: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Return the changes of blocks stored: every block at a place up to the budget, without those that hit.
+
+    Args:
+        depths: requests by their blocks.
+        hits: changes of hit blocks.
+    """
+    changes = {1: sum(depths.values())}
+    for depth, requests in depths.items():
+        changes[depth + 1] = changes.get(depth + 1, 0) - requests
+    for of in hits:
+        for distance, change in of.items():
+            changes[distance] = changes.get(distance, 0) - change
+    return changes

@@ -6,6 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul, sub
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +31,18 @@ class Steps:
         Args:
             changes: by how much there is more at a distance, from 1, than at the one before.
         """
-        at, value, slope = array("q", [0]), array("q", [0]), array("q", [0])
-        for distance in sorted(changes):
-            change = changes[distance]
-            if not change:
-                continue
-            reached = value[-1] + slope[-1] * (distance - 1 - at[-1])
-            if distance - 1 > at[-1]:
-                at.append(distance - 1)
-                value.append(reached)
-                slope.append(slope[-1] + change)
-            else:
-                slope[-1] += change
-        return cls(at, value, slope)
+        distances = sorted(distance for distance, change in changes.items() if change)
+        at = [distance - 1 for distance in distances]  # the first block to have it is one further
+        slope = list(accumulate(map(changes.__getitem__, distances)))
+        if not at or at[0]:
+            at, slope = [0, *at], [0, *slope]
+        value = accumulate(map(mul, slope, map(sub, at[1:], at)), initial=0)
+        return cls(array("q", at), array("q", value), array("q", slope))
+
+    def changes(self) -> dict[int, int]:
+        """Return what :meth:`of` makes these from."""
+        slopes = [0, *self.slope]
+        return {at + 1: after - before for at, before, after in zip(self.at, slopes, self.slope, strict=False)}
 
     def __call__(self, blocks: int) -> int:
         """Return the number at a budget."""

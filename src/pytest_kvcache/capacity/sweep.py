@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..rows import Note, Row
 from .lookups import Lookups, Played, play_each
 from .paths import Paths
 from .points import Point

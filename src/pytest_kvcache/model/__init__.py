@@ -6,6 +6,7 @@ and ``None`` always means "not reported", never zero.
 
 from __future__ import annotations
 
+from ..rows import Note, Row
 from .asked import Expectation, ResetMode, Scope, Source, Tier, Weight
 from .concluded import Status, Verdict
 from .divergence import Divergence
@@ -15,7 +16,6 @@ from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
 from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
-from .trace import Note, Row
 
 __all__ = [
     "Cause",

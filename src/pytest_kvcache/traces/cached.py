@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ..capacity.budget import Sizes
@@ -103,4 +102,6 @@ def _hittable(trace: Trace, what: str) -> int:
 def _warm(trace: Trace, share: float) -> int:
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
         raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
+    from fractions import Fraction
+
     return math.floor(Fraction(str(share)) * len(trace))  # of 0.29 and 100 rows 29, which floats miss

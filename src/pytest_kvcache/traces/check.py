@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 from .fits import fit_all, fits
 from .tally import Tally
 
@@ -117,8 +117,9 @@ class Checker:
             if isinstance(item, Skipped):
                 self.notes.skip(item)
                 continue
+            usual = self._is_usual(item)
             try:
-                row = self._fitted(item)
+                row = item if usual else self._fitted(item)
                 if row is not None and self._parents is not None:
                     self._parents.see(row)
             except RowError as error:
@@ -127,6 +128,8 @@ class Checker:
                 self.notes.skip(error.skipped)
                 continue
             if row is not None:
+                if not usual:
+                    self._note_blocks(row, len(item.ids) - len(row.ids))
                 self._look_at(row)
                 self.tally.add(row)
                 yield row
@@ -153,20 +156,19 @@ class Checker:
     def _found(self, size: int, origin: str) -> None:
         self.block_size, self._origin = size, origin
 
-    def _fitted(self, row: Row) -> Row | None:
-        """Return a row as far as it fits its block size; None: it is left out, and noted."""
+    def _is_usual(self, row: Row) -> bool:
+        """Tell whether a row fits as nearly all do: its last id stands for the last, partial block."""
         size = self.block_size or 0
         length = row.input_length
-        if (
+        return (
             -size < length - len(row.ids) * size <= 0 < length
             and row.weights is None
             and row.cached is None
             and (row.block_size is None or row.block_size == size)
-        ):
-            return row  # the last id stands for the last, partial block: so nearly all
-        return self._odd(row)
+        )
 
-    def _odd(self, row: Row) -> Row | None:
+    def _fitted(self, row: Row) -> Row | None:
+        """Return a row as far as it fits its block size; None: it is left out, and noted."""
         line, length = row.line, row.input_length
         if length < 1:
             if length < 0:
@@ -175,20 +177,16 @@ class Checker:
             return None
         self._agree(row)
         if not row.ids:
-            self._uncovered(
-                "no_ids", line, "{rows} without block ids (first: {line}): {amount} tokens can never hit", length
-            )
             return row
         size = self.block_size
         if size is None:
             raise RowError(line, "block_size", f"the first ids, and no block size is said; {_ask(str(fits(row)))}")
         row = self._cut(row, size)
         rest = length - _covered(row, size)
-        if rest > size:
-            self._short(row, size, rest)
-        elif rest > 0:
-            told = "{rows} whose last, partial block has no id (first: {line}): {amount} tokens can never hit"
-            self._uncovered("uncovered", line, told, rest)
+        if rest > size and self._strict:
+            seen = f"{len(row.ids):,} ids leave {rest:,} of {length:,} input tokens without one"
+            told = f"{seen}, more than a block of {size} ({self._origin}); {_fit(row)}"
+            raise RowError(line, "short_ids", told)
         return row
 
     def _agree(self, row: Row) -> None:
@@ -222,21 +220,26 @@ class Checker:
         if self._strict:
             seen = f"{count:,} ids need more than {least:,} tokens at block size {size} ({self._origin})"
             raise RowError(row.line, "past_end", f"{seen}, and its input length is {length:,}; {_fit(row)}")
-        told = "{rows} with ids past the end (first: {line}); cut off: {amount}"
-        self.notes.add("past_end", row.line, told, count - keep)
         return row._replace(ids=row.ids[:keep], weights=None if row.weights is None else row.weights[:keep])
 
-    def _short(self, row: Row, size: int, rest: int) -> None:
-        if self._strict:
-            seen = f"{len(row.ids):,} ids leave {rest:,} of {row.input_length:,} input tokens without one"
-            told = f"{seen}, more than a block of {size} ({self._origin}); {_fit(row)}"
-            raise RowError(row.line, "short_ids", told)
-        told = "{rows} whose ids leave out more than a block (first: {line}): {amount} tokens can never hit"
-        self._uncovered("short_ids", row.line, told, rest)
-
-    def _uncovered(self, reason: str, line: int, sentence: str, tokens: int) -> None:
-        self.notes.add(reason, line, sentence, tokens)
-        self.tally.uncovered_tokens += tokens
+    def _note_blocks(self, row: Row, cut: int) -> None:
+        """Note what is odd about the blocks of a row that stays, from which so many ids were cut off."""
+        if cut:
+            told = "{rows} with ids past the end (first: {line}); cut off: {amount}"
+            self.notes.add("past_end", row.line, told, cut)
+        size = self.block_size or 0  # not known only where there are no ids
+        rest = row.input_length - _covered(row, size)
+        if rest <= 0:
+            return
+        if not row.ids and not cut:
+            reason, which = "no_ids", "without block ids"
+        elif rest > size:
+            reason, which = "short_ids", "whose ids leave out more than a block"
+        else:
+            reason, which = "uncovered", "whose last, partial block has no id"
+        told = f"{{rows}} {which} (first: {{line}}): {{amount}} tokens can never hit"
+        self.notes.add(reason, row.line, told, rest)
+        self.tally.uncovered_tokens += rest
 
     def _look_at(self, row: Row) -> None:
         """Note what is odd about a row's clock and output."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from ..model.trace import Row
+from ..rows import Row
 from .check import RowError, Skipped
-from .formats import Options, parsed
+from .formats import Options, decode, parsed
 from .lines import Lines
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def _goes_on(first: str) -> bool:
 def _whole(lines: Lines, options: Options) -> Iterator[Numbered | RowError]:
     text = lines.whole()
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = decode(text)
     except json.JSONDecodeError as error:
         yield RowError(error.lineno, "no_json", f"no JSON, column {error.colno:,}: {error.msg}")
     except RecursionError:
@@ -65,10 +65,6 @@ def _whole(lines: Lines, options: Options) -> Iterator[Numbered | RowError]:
             yield from enumerate(value, 1)
         else:
             yield 1, value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def all_of(

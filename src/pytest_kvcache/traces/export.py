@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 from .digests import chained, key_of, name_of
 
 
@@ -56,7 +56,7 @@ def export(trace: Exported, path: str | Path, *, salt: str | None = None) -> Non
         raise TraceError("export: salt= is no text, or an empty one; expected a long secret, or None for a random one")
     target = Path(path).expanduser()
     for source in trace.files:
-        if target.exists() and target.samefile(source):
+        if target.exists() and source.exists() and target.samefile(source):
             raise TraceError(f"{target}: the trace is read from this file; export it to another one")
     key = key_of(secrets.token_bytes(32) if salt is None else salt)
     start = min((row.time for row in trace if row.time is not None), default=0.0)

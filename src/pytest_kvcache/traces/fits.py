@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..model.trace import Row
+from ..rows import Row
 
 _ENDLESS = 2**62
 
@@ -62,7 +62,7 @@ def fits(row: Row) -> Fits:
     """
     count, length = len(row.ids), row.input_length
     if row.weights is not None:
-        size = Range(max(row.weights), _ENDLESS)
+        size = Range(max(row.weights, default=1), _ENDLESS)
         return Fits(size, size)
     most = (length - 1) // (count - 1) if count > 1 else _ENDLESS
     return Fits(Range(-(-length // count), most), Range(-(-length // (count + 1)), length // count))

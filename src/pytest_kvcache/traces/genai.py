@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ MESSAGES = "gen_ai.input.messages"
 _INSTRUCTIONS = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _MODEL = "gen_ai.request.model"
+_INT = re.compile(r"-?[0-9]{1,19}")
 
 
 class NoMessages(ValueError):
@@ -33,7 +35,7 @@ def _untyped(value: Any) -> Any:
     kind, inner = next(iter(value.items()))
     kind = kind.replace("_", "").lower()
     if kind == "intvalue" and isinstance(inner, str):
-        return int(inner) if inner.isascii() and inner.lstrip("-").isdigit() else inner
+        return int(inner) if _INT.fullmatch(inner) else inner
     if kind in ("arrayvalue", "kvlistvalue"):
         values = inner.get("values") or [] if isinstance(inner, dict) else []
         return [_untyped(one) for one in values] if kind == "arrayvalue" else dict(attributes_of(values))

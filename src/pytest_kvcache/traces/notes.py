@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.trace import Note
+from ..rows import Note
 from .check import Skipped
 
 

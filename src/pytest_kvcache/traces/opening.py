@@ -47,7 +47,8 @@ def open_trace(
         time_unit: of the file's clock, where it is not the form's.
         ids: ``prefix``: an id means all of the prompt up to it, and one behind two different ids is an error;
             ``content``, or None: it means its block, and what it means for a cache depends on the ids before it.
-        order: ``time``: by time, rows of equal time as in the file; all rows are held in memory. None: as in the file.
+        order: ``time``: by time, rows of equal time as in the file; all rows are held in memory. ``file``, or None:
+            as in the file.
         strict: what is wrong with a row is an error. False: it is left out and counted, ids past its end are cut off,
             and a file whose gzip data are cut is read up to there.
         format: the form, where its first line does not show it.
@@ -68,7 +69,7 @@ def open_trace(
     choices: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "time_unit": (time_unit, tuple(PER_SECOND)),
         "ids": (ids, ("prefix", "content")),
-        "order": (order, ("time",)),
+        "order": (order, ("file", "time")),
         "subagent_time": (subagent_time, ("relative", "absolute")),
         "usage_prompt": (usage_prompt, ("total", "uncached")),
         "usage_absent": (usage_absent, ("zero", "unknown")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..model.trace import Row
+from ..rows import Row
 from .check import RowError
 from .notes import Notes
 

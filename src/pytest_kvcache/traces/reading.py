@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 from .check import Checker, RowError
 from .formats import Format, Options
 from .lines import Lines
@@ -58,7 +58,7 @@ class Files:
         for source in self.sources:
             checker.notes.unit = "line"
             if len(self.sources) > 1:
-                checker.notes.file = source.path.name
+                checker.notes.file = Path(source.name).name
             source.unchanged()
             lines = self.lines(source, checker)
             try:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from itertools import islice
 
 from ..errors import TraceError
-from ..model.trace import Row
+from ..rows import Row
 
 _WHOLE = 2**64
 

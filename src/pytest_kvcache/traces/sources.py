@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -127,6 +125,9 @@ def _stdin() -> Source:
 
 def _spooled(stream: IO[bytes], name: str) -> Source:
     """Return a copy of what can be read only once; it is removed with the source."""
+    import shutil
+    import tempfile  # with what it imports it takes longer than reading a small trace
+
     handle, path = tempfile.mkstemp(prefix="kvcache-trace-")
     try:
         with os.fdopen(handle, "wb") as copy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.trace import Row
+from ..rows import Row
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import TraceError
-from ..model.trace import Note, Row
+from ..rows import Note, Row
 from . import select
 from .check import Checker
 from .notes import Notes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..capacity.simulated import Simulated
 
 Ids = Literal["prefix", "content"]
-Order = Literal["time"]
+Order = Literal["file", "time"]
 
 _KEPT = 20_000_000  # ids, in all rows that are kept in memory: 160 MB
 _ROW = 40  # ids that a row takes the room of, beside its own
@@ -29,7 +29,7 @@ _ROW = 40  # ids that a row takes the room of, beside its own
 class Trace:
     """Requests of the past, in the order in which a cache would have seen them.
 
-    Iterating gives a :class:`~pytest_kvcache.model.trace.Row` each, as often as wanted: from memory up to 20 million
+    Iterating gives a :class:`~pytest_kvcache.rows.Row` each, as often as wanted: from memory up to 20 million
     ids, else read again each time. All rows were checked when the trace was made.
 
     Attributes:
@@ -38,7 +38,7 @@ class Trace:
         block_size: tokens of a block; None where no row has ids and nobody said it.
         bytes_per_token: of KV cache, for budgets in GiB; None when not known.
         ids: what its ids were declared to be; None: nothing.
-        order: ``time``: sorted by it; None: as they stand in the file.
+        order: ``time``: sorted by it; ``file`` or None: as they stand in the file.
         checked: the notes that results have too: of what was checked when it was read.
         files: what it is read from; none for rows of your own.
     """
@@ -181,13 +181,13 @@ class Trace:
 
     @property
     def span(self) -> float | None:
-        """Seconds from the first request to the last; None when no row has a time."""
+        """Seconds from the first request to the last, of those with a time; None when none has one."""
         return self._tally.span
 
     @property
     def request_rate(self) -> float | None:
-        """Requests per second of its span; None without one."""
-        return len(self) / self.span if self.span else None
+        """Requests per second of its span; None without one, and when a row has no time."""
+        return len(self) / self.span if self.span and not self._tally.untimed else None
 
     @property
     def input_tokens(self) -> int:

@@ -8,6 +8,7 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -179,22 +180,22 @@ def test_json_gives_the_same_curve_back(found: Curve) -> None:
 def test_everything_survives_json() -> None:
     errors = Steps.of({1: 2, 3: -2})
     notes = [Note("uncovered", 3, 7, "3 rows have fewer ids")]
+    found = replace(stack_pass(rows(*PROMPTS), B, ENGINE, warm_rows=1), errors=errors)
     exact = Curve.of_stack(
-        stack_pass(rows(*PROMPTS), B, ENGINE, warm_rows=1),
+        found,
         B,
         name="t",
         rules="engine",
         bytes_per_token=2.5,
         warm=0.25,
         notes=notes,
-        errors=errors,
     )
     points = simulated((1, 4, 2), (3, 16, 2), bytes_per_token=8, rules="engine", name="t", notes=notes, warm=0.25)
-    for found in (exact, points):
-        given_back = Curve.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False)))
-        assert given_back == found
+    for one in (exact, points):
+        given_back = Curve.from_json(json.loads(json.dumps(one.to_json(), allow_nan=False)))
+        assert given_back == one
         assert (given_back.rules, given_back.notes, given_back.warm) == (ENGINE, tuple(notes), 0.25)
-        assert given_back.sizes == found.sizes
+        assert given_back.sizes == one.sizes
     assert exact.error(blocks=2) == 4 / 28
     assert "sampled" in repr(exact)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -109,7 +110,7 @@ def test_by_default_a_table_has_powers_of_two_the_knee_and_the_ceiling() -> None
 
 
 def test_a_sampled_curve_tells_its_error() -> None:
-    curve = Curve.of_stack(ramp(), B, errors=Steps.of({1: 2, 513: -2}))
+    curve = Curve.of_stack(replace(ramp(), errors=Steps.of({1: 2, 513: -2})), B)
     assert [line.split()[3] for line in curve.table([256, 512, 1024]).splitlines()[1:]] == [
         "0.0156",
         "0.0312",

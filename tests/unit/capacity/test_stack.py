@@ -109,7 +109,7 @@ def test_distances_by_hand() -> None:
     assert use(9) == []
     # now 9, 1 2 4, 3: the prompt 1 2 3 finds 1 and 2 behind 9, and 3 behind all
     assert use(1, 2, 3) == [(0, 2, 2, 1), (2, 3, 5, 0)]
-    assert [stack.since(number) for number in range(5)] == [5, 5, 5, 4, 3]
+    assert [stack.since(number) for number in range(5)] == [5, 5, 4, 3, 0]
     assert len(stack) == 4
     assert stack.renumber() == [1, 2, 3]  # of the first request nothing is left
     assert [stack.since(number) for number in range(4)] == [5, 4, 3, 0]
@@ -147,8 +147,8 @@ def test_fenwick_sums_what_is_behind(changes: list[tuple[int, int]]) -> None:
     sums = Fenwick()
     for index, amount in changes:
         if plain and index < len(plain):
-            plain[index] += amount
-            sums.add(index, amount)
+            plain[index] -= amount
+            assert sums.take(index, amount) == sum(plain[index + 1 :])
         else:
             plain.append(amount)
             sums.append(amount)

@@ -8,7 +8,7 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kvcache.model.trace import Note, Row
+from pytest_kvcache.rows import Note, Row
 from pytest_kvcache.traces.check import RowError, Skipped
 from pytest_kvcache.traces.detect import detected, named
 from pytest_kvcache.traces.formats import Options

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Note
+from pytest_kvcache.rows import Note
 from pytest_kvcache.traces import open_trace
 
 from .files import jsonl

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import open_trace
 from pytest_kvcache.traces.check import Skipped
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces.check import Checker, RowError, Skipped
 from pytest_kvcache.traces.fits import fit_all, fits
 from pytest_kvcache.traces.notes import Notes

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pytest_kvcache.capacity.rules import REFERENCE
 from pytest_kvcache.capacity.stack import stack_pass
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace, open_trace
 
 from .forms import DATA, Form, letters

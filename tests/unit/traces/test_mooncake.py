@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import open_trace
 from pytest_kvcache.traces.check import RowError, Skipped
 from pytest_kvcache.traces.formats import Options

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import open_trace
 from pytest_kvcache.traces.check import Skipped
 
@@ -187,7 +187,7 @@ def test_a_clock_that_may_be_either_is_asked_for(form: Form) -> None:
     with pytest.raises(TraceError) as caught:
         form.items(AMBIGUOUS)
     assert str(caught.value) == (
-        "trace: session 's': the first requests of its 2 sub-agents are no earlier than the sub-agents themselves, so"
+        "trace: the first requests of its 2 sub-agents are no earlier than the sub-agents themselves, so"
         " their clocks may count from the start of the session, or from their own; say subagent_time='absolute' (as in"
         " sets of SemiAnalysis) or subagent_time='relative' (as in files of kv-cache-tester)"
     )
@@ -274,7 +274,7 @@ def test_a_wrong_request_is_named_and_left_out_alone(
     assert "secret" not in str(error)
     assert [item.line for item in form.items(document, strict=False) if isinstance(item, Row)] == [1, 3]
     among = form.wrong(session(request(0), id="b"), document)
-    assert (among.line, among.sentence) == (2, f"request 2 of session 's': {sentence}")
+    assert (among.line, among.sentence) == (2, f"request 2 of its session: {sentence}")
 
 
 def test_numbers_beyond_all_bounds(form: Form) -> None:
@@ -327,8 +327,8 @@ def test_a_session_cannot_come_twice(form: Form) -> None:
     error = form.wrong(session(request(0)), session(request(0), id="b"), session(request(0)))
     assert (error.line, error.reason) == (3, "session_twice")
     assert error.sentence == (
-        "session 's' was in line 1 of trace too, and whether the two share blocks is not told; leave one of them out,"
-        " or rename it"
+        "a session of the same 'id' was in line 1 of trace, and whether the two share blocks is not told; leave one of"
+        " them out, or rename it"
     )
 
 
@@ -339,8 +339,8 @@ def test_nor_in_two_files(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         open_trace(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path / 'a.json.gz'}, line 1: session 's' was in {tmp_path / 'a.json'} too, and whether the two share"
-        " blocks is not told; leave one of them out, or rename it"
+        f"{tmp_path / 'a.json.gz'}, line 1: a session of the same 'id' was in {tmp_path / 'a.json'}, and whether the"
+        " two share blocks is not told; leave one of them out, or rename it"
     )
     assert len(open_trace(tmp_path, strict=False)) == 1
 

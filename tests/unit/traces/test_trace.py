@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kvcache.errors import TraceError
-from pytest_kvcache.model.trace import Row
+from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace, open_trace
 from pytest_kvcache.traces import trace as module
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
-from ...model.trace import Row
+from ...rows import Row
+from ...requested import named as kind_of
 from ..check import RowError, Skipped
 from ..lines import Lines
 from ..notes import Notes
@@ -101,7 +102,7 @@ def each_object(
 ) -> Iterator[Row | Skipped]:
     """Make a row of the JSON object of each line, told its number, its text and the object; see :func:`each`.
 
-    Lines are parsed together, which takes half of the time; where one of them is no object, each by itself.
+    Lines are parsed together, which takes half of the time; where that may take one for another, each by itself.
     """
 
     def alone(numbered: tuple[int, str]) -> Row | Skipped | None:
@@ -122,15 +123,20 @@ def each_object(
 
 
 def _parsed_together(lines: Sequence[tuple[int, str]]) -> list[dict[str, Any]] | None:
-    """Return the objects of lines that are one each; None when any may be something else."""
+    """Return the objects of lines that are one each; None when any may be something else.
+
+    With one brace opened a line, at its start, as many objects as lines are one a line: none has room for a second one,
+    which would hide that two others are but halves.
+    """
     texts = [text for _, text in lines]
-    if not all(text[0] == "{" and text[-1] == "}" for text in texts):
+    joined = ",".join(texts)
+    if joined.count("{") != len(texts) or not all(text[0] == "{" and text[-1] == "}" for text in texts):
         return None
     try:
-        values: list[dict[str, Any]] = _decode(f"[{','.join(texts)}]")
+        values: list[Any] = decode(f"[{joined}]")
     except (ValueError, RecursionError):
         return None
-    return values if len(values) == len(texts) else None
+    return values if len(values) == len(texts) and set(map(type, values)) <= {dict} else None
 
 
 def parsed(line: int, text: str) -> dict[str, Any] | None:
@@ -140,7 +146,7 @@ def parsed(line: int, text: str) -> dict[str, Any] | None:
         RowError: it is none.
     """
     try:
-        value = _decode(text)
+        value = decode(text)
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("#"):
             return None
@@ -159,7 +165,8 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
+decode = json.JSONDecoder(parse_constant=_refuse).decode
+"""Returns the value of a JSON text, in which NaN and Infinity are errors as in JSON's definition."""
 
 
 def fields_of(head: str) -> tuple[str, ...]:
@@ -171,12 +178,6 @@ def fields_of(head: str) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         return tuple(dict.fromkeys(re.findall(r'"([^"\\]{1,80})"\s*:', head)))
     return tuple(value)
-
-
-def kind_of(value: object) -> str:
-    """Return what a value of JSON is; the value itself may be the user's text and stays out of messages."""
-    kinds = {type(None): "nothing", bool: "true or false", str: "a text", list: "a list", dict: "an object"}
-    return kinds.get(type(value), "a number")
 
 
 def whole(line: int, name: str, value: object, least: int = 0) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...model.trace import Row
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..lines import Lines
 from . import Format, Options, each_object, fields_of, kind_of, whole

@@ -12,8 +12,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...model.trace import Row
 from ...requested import PROMPTS, NoRequest, row_of
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..documents import Numbered, all_of, documents
 from ..lines import Lines

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-from ...model.trace import Row
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..ids import as_ids
 from ..lines import Lines
@@ -139,7 +139,10 @@ def _weights(line: int, value: object) -> array[int] | None:
         return None
     if type(value) is not list:
         raise RowError(line, "bad_field", f"'block_tokens' is {kind_of(value)}; expected a list")
-    return array("q", [whole(line, "block_tokens", tokens, least=1) for tokens in value])
+    try:
+        return array("q", [whole(line, "block_tokens", tokens, least=1) for tokens in value])
+    except OverflowError:
+        raise RowError(line, "bad_field", "'block_tokens' has numbers beyond 64 bits") from None
 
 
 def _name(line: int, name: str, value: object) -> str | None:

@@ -16,7 +16,7 @@ from itertools import chain, count, islice
 from typing import Any
 
 from ...errors import TraceError
-from ...model.trace import Row
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..documents import Numbered, all_of, documents
 from ..lines import Lines
@@ -83,7 +83,7 @@ def _read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
         line, value = document
         session = _session(line, value, lines.name, alone=alone, options=options)
         if session.name in seen:
-            what = f"session {session.name!r} was in {seen[session.name]} too, and whether the two share blocks is not"
+            what = f"a session of the same 'id' was in {seen[session.name]}, and whether the two share blocks is not"
             raise RowError(line, "session_twice", f"{what} told; leave one of them out, or rename it")
         seen[session.name] = lines.name if alone else f"{options.notes.unit} {line:,} of {lines.name}"
         if alone:
@@ -208,15 +208,15 @@ def _relative(session: _Session, entries: list[Any], options: Options) -> bool:
     early = any(first < at - _ROUNDING for at, first in begun)
     if options.subagent_time == "relative" or (options.subagent_time is None and (early or not begun)):
         return True
-    many = f"{options.name}: session {session.name!r}: "
+    where = options.name if session.line is None else f"{options.name}, {options.notes.unit} {session.line:,}"
     if early:
         raise TraceError(
-            f"{many}subagent_time='absolute', but a sub-agent has requests before the time at which it was launched, so"
+            f"{where}: subagent_time='absolute', but a sub-agent has requests before the time at which it was launched, so"
             " its clock counts from its own start; say subagent_time='relative'"
         )
     if options.subagent_time is None:
         raise TraceError(
-            f"{many}the first requests of its {len(begun)} sub-agents are no earlier than the sub-agents themselves, so"
+            f"{where}: the first requests of its {len(begun)} sub-agents are no earlier than the sub-agents themselves, so"
             " their clocks may count from the start of the session, or from their own; say subagent_time='absolute' (as"
             " in sets of SemiAnalysis) or subagent_time='relative' (as in files of kv-cache-tester)"
         )
@@ -246,7 +246,7 @@ def _place(session: _Session, number: int) -> int:
 
 
 def _wrong(session: _Session, number: int, reason: str, sentence: str) -> RowError:
-    where = "" if session.line is None else f"request {number} of session {session.name!r}: "
+    where = "" if session.line is None else f"request {number} of its session: "
     return RowError(_place(session, number), reason, f"{where}{sentence}")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ...model.trace import Row
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..documents import all_of, documents
 from ..genai import MESSAGES, NoMessages, attributes_of, chat_body

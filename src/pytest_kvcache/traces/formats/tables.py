@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...errors import TraceError
-from ...model.trace import Row
+from ...rows import Row
 from ..check import RowError, Skipped
 from ..lines import Lines
 from ..times import date_seconds, number_of
