@@ -582,6 +582,17 @@ def test_empty_cells_tell_nothing(form: Bodies) -> None:
     assert (full.session, full.tenant, full.time) == ("s", "u", 1.0)
 
 
+def test_numbers_of_a_table_are_texts(form: Bodies) -> None:
+    prompt = json.dumps({"prompt": "abcd"})
+    cells = ((prompt, 12), (prompt, ""), (prompt, "secret"), (prompt, "9" * 16))
+    assert [row.output_length for row in form.rows(table(("request_json", "completion_tokens"), *cells))] == [
+        12,
+        None,
+        None,
+        None,
+    ]
+
+
 def test_lines_of_a_table_are_those_of_the_file(form: Bodies) -> None:
     text = table(("request_json", "time"), (json.dumps({"prompt": "abcd"}, indent=1), ""), ('{"prompt": "abcde"}', ""))
     assert [row.line for row in form.rows("\n\n" + text)] == [4, 7]

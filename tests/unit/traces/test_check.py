@@ -13,6 +13,7 @@ from pytest_kvcache.rows import Row
 from pytest_kvcache.traces.check import Checker, RowError, Skipped
 from pytest_kvcache.traces.fits import fit_all, fits
 from pytest_kvcache.traces.notes import Notes
+from pytest_kvcache.traces.parents import Parents
 
 from .files import row
 
@@ -199,6 +200,23 @@ def test_weights_are_cut_off_with_their_ids() -> None:
 
 
 # --- the block size --------------------------------------------------------------------------------------------------
+
+
+def test_without_a_block_size_no_weights_for_ids_fit_any() -> None:
+    with pytest.raises(RowError, match="the block size is not said; it fits block sizes 1 and more"):
+        check(row(1, 10, 1, weights=array("q")))
+
+
+def test_what_is_left_out_behind_another_parent_is_not_counted_as_uncovered() -> None:
+    notes = Notes()
+    checker = Checker(16, notes, strict=False, parents=Parents(notes, strict=True))
+    kept = list(checker.rows((row(1, 40, 1, 2), row(2, 40, 9, 2), row(3, 12, 9, 2))))
+    assert ([item.line for item in kept], checker.tally.uncovered_tokens) == ([1, 3], 8)
+    assert [item for item in reasons(checker) if item[0] != "no_time"] == [
+        ("uncovered", 1, 1),
+        ("ids", 1, 2),
+        ("past_end", 1, 3),
+    ]
 
 
 def test_the_block_size_is_what_the_rows_say_whichever_says_it_first() -> None:

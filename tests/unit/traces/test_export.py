@@ -274,6 +274,17 @@ def test_the_input_is_never_overwritten(tmp_path: Path, part: bool, as_link: boo
     assert source.read_bytes() == before
 
 
+def test_the_input_may_be_gone(tmp_path: Path) -> None:
+    source = tmp_path / "trace.jsonl"
+    source.write_text('{"block_size": 4, "timestamp": 0, "input_length": 4, "output_length": 1, "hash_ids": [1]}\n')
+    trace = open_trace(source)
+    source.unlink()
+    target = tmp_path / "out.jsonl"
+    target.write_text("an older one\n")
+    trace.export(target)
+    assert len(lines(target)) == 1
+
+
 def test_one_of_several_inputs_is_not_either(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text('{"block_size": 4, "timestamp": 0, "input_length": 4, "hash_ids": [1]}\n')

@@ -166,6 +166,7 @@ BAD: list[tuple[dict[str, Any] | str, str, str]] = [
     (mooncake(7, 1, block_size=0), "bad_field", "'block_size' is 0; expected at least 1"),
     (mooncake(7, 1, block_tokens=7), "bad_field", "'block_tokens' is a number; expected a list"),
     (mooncake(7, 1, block_tokens=[0]), "bad_field", "'block_tokens' is 0; expected at least 1"),
+    (mooncake(7, 1, block_tokens=[2**63]), "bad_field", "'block_tokens' has numbers beyond 64 bits"),
     (mooncake(7, 1, session_id=["s"]), "bad_field", "'session_id' is a list; expected a text or a whole number"),
     (mooncake(7, 1, user_id=False), "bad_field", "'user_id' is true or false"),
     ({"text_input": "secret"}, "text", "it has 'text_input' and no 'input_length'; format='bodies' reads"),
@@ -188,6 +189,23 @@ def test_a_bad_row_is_an_error_with_its_line_or_left_out(
     assert isinstance(first, Row)
     assert isinstance(last, Row)
     assert (first.line, last.line) == (1, 3)
+
+
+HALVES = (
+    ('{"input_length": 7, "x": [{}', "{}]}"),  # one object over two lines
+    ('{"input_length": 7, "x": "}', '{", "input_length": 8}'),
+)
+
+
+@pytest.mark.parametrize("halves", HALVES)
+def test_lines_are_no_objects_because_there_are_as_many_of_both(tmp_path: Path, halves: tuple[str, str]) -> None:
+    items = rows(tmp_path, '{"input_length": 5}, {"input_length": 6}', *halves, mooncake(7, 1), strict=False)
+    assert [(item.line, type(item)) for item in items] == [(1, Skipped), (2, Skipped), (3, Skipped), (4, Row)]
+
+
+def test_a_text_over_lines_is_no_object_either(tmp_path: Path) -> None:
+    items = rows(tmp_path, '{"input_length": 5}, "}', '{", {"input_length": 6}', mooncake(7, 1), strict=False)
+    assert [(item.line, type(item)) for item in items] == [(1, Skipped), (2, Skipped), (3, Row)]
 
 
 def test_one_bad_line_among_ten_thousand(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_an_empty_or_binary_file_is_told_also_when_its_form_is_said(tmp_path: Pa
         ({"max_line": 0}, "max_line=0"),
         ({"time_unit": "min"}, "time_unit='min': expected 's' or 'ms' or 'us' or 'ns'"),
         ({"ids": "hash"}, "ids='hash': expected 'prefix' or 'content'"),
-        ({"order": "line"}, "order='line': expected 'time'"),
+        ({"order": "line"}, "order='line': expected 'file' or 'time'"),
         ({"subagent_time": "x"}, "subagent_time='x': expected 'relative' or 'absolute'"),
         ({"usage_prompt": "x"}, "usage_prompt='x': expected 'total' or 'uncached'"),
         ({"usage_absent": "x"}, "usage_absent='x': expected 'zero' or 'unknown'"),

@@ -142,6 +142,12 @@ def test_lines_of_several_files_are_told_with_the_file(tmp_path: Path) -> None:
         open_trace([first, third], block_size=16)
 
 
+def test_lines_of_standard_input_among_others_are_told_by_its_name(tmp_path: Path, stdin: Any) -> None:
+    stdin(jsonl(tmp_path / "a.jsonl", ROWS[0], mooncake(0)).read_bytes())
+    (note,) = open_trace(["-", jsonl(tmp_path / "b.jsonl", ROWS[0])], block_size=16, ids="content").notes
+    assert note.sentence == "1 row left out, the first in line 2 of standard input: it has no input tokens"
+
+
 def test_files_of_a_trace_have_one_form_and_one_block_size(tmp_path: Path) -> None:
     first = jsonl(tmp_path / "a.jsonl", mooncake(16, 1, block_size=16))
     table = tmp_path / "b.csv"

@@ -455,6 +455,13 @@ def test_documents_without_spans(form: Form, document: Any, sentence: str) -> No
     assert (error.line, error.reason, error.sentence) == (1, "no_span", sentence)
 
 
+@pytest.mark.parametrize("written", ["--5", "-", "", "5" * 5000])
+def test_an_integer_of_otlp_that_is_none(form: Form, written: str) -> None:
+    tokens = {"key": "gen_ai.usage.input_tokens", "value": {"intValue": written}}
+    error = form.wrong({"name": "chat m", "trace_id": "t", "attributes": [tokens]})
+    assert error.sentence == "'gen_ai.usage.input_tokens' is a text; expected a whole number"
+
+
 def test_attributes_that_are_none_tell_nothing(form: Form) -> None:
     odd = [7, {"key": 1}, {"key": "gen_ai.operation.name"}, {"key": "x", "value": {"intValue": "secret", "more": 1}}]
     for given in (None, "secret", odd):

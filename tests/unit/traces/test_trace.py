@@ -78,6 +78,13 @@ def test_times_and_outputs_that_are_not_told_are_none(tmp_path: Path) -> None:
     assert str(at_once) == "u.jsonl: 2 requests, 8 input tokens, span 0 s, block size 4"
 
 
+def test_rows_without_a_time_make_no_rate(tmp_path: Path) -> None:
+    turns = [{"input_length": 4, **when} for when in ({"timestamp": 0}, {"delay": 50_000}, {"timestamp": 2_000})]
+    trace = open_trace(jsonl(tmp_path / "t.jsonl", *turns))
+    assert (trace.span, trace.request_rate) == (2.0, None)
+    assert str(trace) == "t.jsonl: 3 requests, 12 input tokens, span 2 s, no block ids"
+
+
 def test_the_recorded_hit_rate_is_that_of_the_rows_that_tell() -> None:
     rows = [row(1, 100, cached=50), row(2, 700), row(3, 100, cached=0)]
     assert Trace.of(rows, block_size=None).recorded_hit_rate == 0.25
@@ -190,7 +197,8 @@ def test_rows_sorted_by_time_keep_their_order_where_it_is_equal(
     assert [row.line for row in trace] == [2, 4, 1, 3]
     assert (trace.order, trace.span) == ("time", 3.0)
     assert [(note.reason, note.count, note.line) for note in trace.notes] == [("time_backwards", 2, 2)]
-    assert [row.line for row in open_trace(path, block_size=16)] == [1, 2, 3, 4]
+    for order in (None, "file"):
+        assert [row.line for row in open_trace(path, block_size=16, order=order)] == [1, 2, 3, 4]
 
 
 def test_rows_without_a_time_cannot_be_sorted(tmp_path: Path) -> None:

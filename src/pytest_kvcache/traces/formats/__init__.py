@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
+from ...requested import named
 from ...rows import Row
-from ...requested import named as kind_of
 from ..check import RowError, Skipped
 from ..lines import Lines
 from ..notes import Notes
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Units of a clock: so many of them are a second."""
+
+kind_of = named
+"""Says what a value of JSON is, without the value."""
 
 T = TypeVar("T")
 

@@ -29,6 +29,7 @@ _TIMES = ("timestamp", "time", "created", "created_at", "start_time", "request_t
 _TENANTS = ("tenant", "tenant_id", "user_id", "user")
 _OUTPUTS = ("output_length", "output_tokens", "completion_tokens")
 _NO_IDS = array("q")
+_MOST_DIGITS = 15  # of a count
 _MOST_FIELD = 2**27  # characters of a field of CSV: a request is one
 _REFUSED = range(400, 499)  # not 499, nginx's word for a client that went away: the server was at work
 
@@ -100,7 +101,7 @@ def _recorded(line: int, api: str, value: Mapping[str, Any], options: Options) -
     """Return what a row tells of its answer."""
     from ...replies.usage import UsageError, UsageMeter, declared, readings
 
-    output = next((whole(line, name, value[name]) for name in _OUTPUTS if type(value.get(name)) is int), None)
+    output = next((whole(line, name, got) for name in _OUTPUTS if type(got := _number(value.get(name))) is int), None)
     answer = value.get("response_json", value.get("response", value))
     if isinstance(answer, str):
         try:
@@ -149,10 +150,14 @@ def _tenant(value: Mapping[str, Any], body: Mapping[str, Any]) -> str | None:
 
 
 def _status(value: Mapping[str, Any]) -> int | None:
-    given = value.get("status_code")
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) == 3:
-        return int(given)
+    given = _number(value.get("status_code"))
     return given if type(given) is int else None
+
+
+def _number(given: object) -> object:
+    """Return a value, and a text of digits as their number: in a table everything is a text."""
+    digits = isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS
+    return int(given) if digits else given  # type: ignore[call-overload] # a text
 
 
 def _table(lines: Lines) -> Iterator[Numbered | RowError]:

@@ -208,17 +208,17 @@ def _relative(session: _Session, entries: list[Any], options: Options) -> bool:
     early = any(first < at - _ROUNDING for at, first in begun)
     if options.subagent_time == "relative" or (options.subagent_time is None and (early or not begun)):
         return True
-    where = options.name if session.line is None else f"{options.name}, {options.notes.unit} {session.line:,}"
+    where = options.notes.sessions[session.name]
     if early:
         raise TraceError(
-            f"{where}: subagent_time='absolute', but a sub-agent has requests before the time at which it was launched, so"
-            " its clock counts from its own start; say subagent_time='relative'"
+            f"{where}: subagent_time='absolute', but a sub-agent has requests before the time at which it was launched,"
+            " so its clock counts from its own start; say subagent_time='relative'"
         )
     if options.subagent_time is None:
         raise TraceError(
-            f"{where}: the first requests of its {len(begun)} sub-agents are no earlier than the sub-agents themselves, so"
-            " their clocks may count from the start of the session, or from their own; say subagent_time='absolute' (as"
-            " in sets of SemiAnalysis) or subagent_time='relative' (as in files of kv-cache-tester)"
+            f"{where}: the first requests of its {len(begun)} sub-agents are no earlier than the sub-agents themselves,"
+            " so their clocks may count from the start of the session, or from their own; say subagent_time='absolute'"
+            " (as in sets of SemiAnalysis) or subagent_time='relative' (as in files of kv-cache-tester)"
         )
     return False
 
