@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from .divergence import Sent, between
@@ -165,9 +166,8 @@ def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
         ]
     else:
         first = [exchange.cached_tokens for exchange in measured.prefill]
-        both = zip(
-            (*composed.prefill(), *requests), (*measured.prefill, *measured.exchanges), (*first, *there), strict=False
-        )
+        every = chain(composed.prefill(), requests)  # made anew, one at a time
+        both = zip(every, (*measured.prefill, *measured.exchanges), (*first, *there), strict=False)
         sent = [
             Sent(request.body, request.prompt.ids, request.session, hit, at)
             for at, (request, exchange, hit) in enumerate(both)

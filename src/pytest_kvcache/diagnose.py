@@ -122,7 +122,7 @@ def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wa
         measurements: judged together.
         wanted: the lowest rate that would have been good enough.
     """
-    if expectation.target == "simulated":
+    if expectation.target == "simulated" and wanted > (expectation.min or 0.0):
         return _beyond_simulated(measurements)
     for measurement in measurements:
         others = (loss.tokens for loss in _losses(measurement) if loss.cause != "template")
@@ -136,6 +136,17 @@ def main_cause(expectation: Expectation, measurements: Sequence[Measurement], wa
             if missing >= wrong:
                 return finding
     return _loss(*max(losses, key=lambda pair: pair[1].tokens)) if losses else None
+
+
+def surplus(measurements: Sequence[Measurement]) -> Finding | None:
+    """Return that more was reused than the requests themselves explain, None when it was not or is not known."""
+    more = -sum(m.waterfall.of("surplus") for m in measurements if m.waterfall is not None)
+    if more <= 0:
+        return None
+    what = f"{more:,} tokens more were cached than these requests explain"
+    return Finding(
+        "KV301", what, "were they sent before (same seed)? Leave the seed out, or reset (--kv-reset=require)"
+    )
 
 
 def _beyond_simulated(measurements: Sequence[Measurement]) -> Finding | None:

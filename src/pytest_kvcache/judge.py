@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .diagnose import findings, main_cause
+from .diagnose import findings, main_cause, surplus
 from .expected import ceiling_rate, not_simulated, predicted_rate, predicted_slack, simulated_rate, simulated_slack
 from .model import Expectation, Finding, Measurement, Severity, Status, Verdict
 from .model.concluded import Origin
@@ -46,6 +46,8 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         found += [*_above(measured, ceiling, measurements), *_compare(expectation, measured, target, slack)]
         if any(finding.code == "KV201" for finding in found):
             cause = main_cause(expectation, measurements, _least(expectation, target) or 0.0)
+        elif any(finding.code == "KV202" for finding in found):
+            cause = surplus(measurements)
     found = _weigh_failures(expectation, measurements, found)
     ordered = tuple(sorted(dict.fromkeys(found), key=_gravity))
     status = _status(ordered)
@@ -187,7 +189,7 @@ def _sentence(
     if status == "pass":
         return f"{measured}, wanted {wanted}: {numbers}"
     missed = next(f for f in found if f.severity is Severity.MISSED)
-    what = missed.sentence if missed.code == "KV203" else _distance(rate.value, expectation, target)
+    what = missed.sentence if missed.code == "KV203" else _distance(rate.value, missed.code, expectation, target)
     return f"{measured}, wanted {wanted} ({what}): {numbers} [{missed.code}]{_why(cause)}"
 
 
@@ -198,8 +200,10 @@ def _why(cause: Finding | None) -> str:
     return f". {cause.sentence[:1].upper()}{cause.sentence[1:]}{advice} [{cause.code}]"
 
 
-def _distance(value: float, expectation: Expectation, target: float | None) -> str:
-    aim = target if target is not None else expectation.min if value < (expectation.min or 0.0) else expectation.max
+def _distance(value: float, missed: str, expectation: Expectation, target: float | None) -> str:
+    """Return how far off the rate is: from the target, or from a bound where the target was met."""
+    met = target is None or abs(value - target) <= expectation.tol + _EPSILON
+    aim = target if not met else expectation.min if missed == "KV201" else expectation.max
     if aim is None:
         return "out of bounds"
     return f"{abs(value - aim):.3f} {'below' if value < aim else 'above'}"

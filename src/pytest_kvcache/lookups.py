@@ -14,9 +14,12 @@ _NEVER_COMPUTED = ("http", "connect")  # kinds of failures that reached no engin
 
 def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
     """Return the look-ups of requests whose tokens are known before they are sent."""
-    for request in requests:
-        prompt = request.prompt
-        yield Lookup(prompt.ids, space=space(request), session=request.session, open=prompt.open)
+    return (_lookup(request, space) for request in requests)
+
+
+def _lookup(request: Request, space: SpaceOf, untold: int = 0) -> Lookup:
+    prompt = request.prompt
+    return Lookup(prompt.ids, untold=untold, space=space(request), session=request.session, open=prompt.open)
 
 
 def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:
@@ -33,14 +36,20 @@ def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: Space
     first = list(islice(requests, 1))
     if first and not first[0].prompt.ids:
         return None
-    return answered(lookups_of(chain(first, requests), space), exchanges)
+    return answered((_lookup(r, space, r.max_tokens) for r in chain(first, requests)), exchanges)
 
 
 def answered(lookups: Iterable[Lookup], exchanges: Sequence[Exchange]) -> Iterator[Lookup]:
-    """Return look-ups with the length of their answers: the next turn may say what was generated."""
+    """Return look-ups with the length of their answers: the next turn may say what was generated.
+
+    A whole answer whose length nobody told is as long as the look-up says: it was asked for so many tokens.
+    """
     for number, lookup in enumerate(lookups):
-        untold = exchanges[number].completion_tokens if number < len(exchanges) else None
-        yield replace(lookup, untold=untold or 0)
+        exchange = exchanges[number] if number < len(exchanges) else None
+        told = 0 if exchange is None or not exchange.ok else lookup.untold
+        if exchange is not None and exchange.completion_tokens is not None:
+            told = exchange.completion_tokens
+        yield replace(lookup, untold=told)
 
 
 def may_be_cached(exchange: Exchange | None) -> bool:

@@ -33,8 +33,8 @@ class Rate:
 
     @property
     def value(self) -> float | None:
-        """Hit / query; None for 0 of 0, which is no rate."""
-        return self.hit / self.query if self.query else None
+        """Hit / query; None for 0 of 0, which is no rate, and where more was left out than had been looked up."""
+        return self.hit / self.query if self.query > 0 else None
 
     @property
     def low(self) -> float:

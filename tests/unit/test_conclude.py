@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -163,6 +165,40 @@ def test_look_ups_that_are_not_known(exchanges: list[Exchange]) -> None:
     measured = concluded(Listed([A, B]), exchanges)
     assert measured.simulated is None
     assert measured.prediction is not None
+
+
+def test_an_answer_of_a_length_that_nobody_told_is_as_long_as_was_asked_for() -> None:
+    @dataclass(frozen=True)
+    class Long(Listed):
+        def load(self) -> Iterator[Request]:
+            return (Request(Prompt(ids), 5, "load") for ids in self.prompts)
+
+    def hits(*generated: int | None, **more: object) -> tuple[int, ...]:
+        told = [exchange(at, completion_tokens=tokens, **more) for at, tokens in enumerate(generated)]
+        return simulated(Long([[*A, 1], [*B, 1], [*A, 1]]), told).per_request
+
+    assert hits(5, 5, 1) == (0, 0, 8)  # four tokens with KV fill a fourth block of each: eight do not fit into six
+    assert hits(None, None, None) == (0, 0, 8)
+    assert hits(1, 1, 1) == (0, 0, 12)
+    assert hits(None, None, None, failure=Failure("cut", "half")) == (0, 0, 12)
+
+
+def test_prompts_are_compared_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[array[int]]] = []
+    most: list[int] = []
+
+    class Made(Listed):
+        def load(self) -> Iterator[Request]:
+            most.append(0)
+            for ids in self.prompts:
+                prompt = array("I", ids)
+                made.append(weakref.ref(prompt))
+                most[-1] = max(most[-1], sum(one() is not None for one in made))
+                yield Request(Prompt(prompt), 1, "load")
+
+    monkeypatch.setattr("pytest_kvcache.conclude._MOST_TOKENS", 1)
+    concluded(Made([A] * 9), [exchange(at) for at in range(9)])
+    assert most[-1] <= 3
 
 
 def test_a_failed_request_with_samples_is_no_reason() -> None:

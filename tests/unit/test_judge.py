@@ -420,6 +420,43 @@ def test_cause_is_what_a_cache_of_that_size_does_not_lose() -> None:
     assert verdict.sentence.endswith("of 2,000 tokens hit [KV201]")
 
 
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"min": 0.9}, "and at least 0.900 (0.484 below)"),
+        ({"max": 0.1}, "and at most 0.100 (0.316 above)"),
+        ({"min": 0.43}, "and at least 0.430 (0.014 below)"),  # within the tolerance of the target
+    ],
+)
+def test_a_bound_beside_a_target_that_is_met_is_what_is_missed(bounds: dict[str, float], said: str) -> None:
+    assert said in judge(replace(SIMULATED, **bounds), [small(416, 416)]).sentence  # type: ignore[arg-type] # as above
+    target = judge(replace(SIMULATED, min=0.2), [small(300, 300)])
+    assert "and at least 0.200 (0.116 below)" in target.sentence
+
+
+def test_what_a_cache_of_that_size_loses_too_is_why_a_higher_bound_is_missed() -> None:
+    evicted = lost(Loss("cold", 400), Loss("eviction", 576, "too small", "give it more"))
+    verdict = judge(replace(SIMULATED, min=0.6), [small(416, 416, waterfall=evicted)])
+    assert verdict.sentence.endswith("576 tokens lost to eviction; too small; give it more [KV324]")
+    verdict = judge(replace(SIMULATED, min=0.1), [small(300, 300, waterfall=lost(Loss("eviction", 576)))])
+    assert verdict.sentence.endswith("of 2,000 tokens hit [KV201]")
+
+
+def test_what_was_cached_before_is_why_more_hit() -> None:
+    warm = lost(Loss("eviction", 576), Loss("surplus", -300))
+    verdict = judge(SIMULATED, [small(566, 566, waterfall=warm)])
+    assert verdict.status == "fail"
+    assert "[KV202]. 300 tokens more were cached than these requests explain; were they sent before" in verdict.sentence
+    verdict = judge(SIMULATED, [small(566, 566, waterfall=lost(Loss("eviction", 276)))])
+    assert verdict.sentence.endswith("[KV202]")
+
+
+def test_no_rate_where_more_was_left_out_than_had_been_looked_up() -> None:
+    off = {"facts": replace(FACTS, caching=False), "engines": {"0": Tokens(0, {"local": 0}, 0)}}
+    m = measurement(exchange(cached=0), exchange(cached=0), prediction=prediction(0, 704), **off)
+    assert judge(Expectation(min=0.0), [m]).warm is None
+
+
 def test_result_tells_the_simulated_rate_and_the_schedule_that_was_kept() -> None:
     again = exchange(scheduled=1.0, sent=9.0, earlier=(failed(sent=1.5),))
     late = [exchange(scheduled=1.0, sent=1.25), again, exchange(scheduled=3.0, sent=None), exchange(sent=7.0)]

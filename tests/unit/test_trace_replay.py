@@ -213,7 +213,7 @@ def test_answers_are_as_long_as_the_trace_says_and_the_model_allows() -> None:
     composed = compose(rows, clock=False)
     assert [r.max_tokens for r in composed.load()] == [7, 1, 1, 1, 1, 10, 10]
     assert composed.notes == (
-        "2 requests of the trace (line 6 first): left out, their prompts fill the 100 tokens that 'a model' takes",
+        "2 requests of the trace (line 6 first): left out, too long for the 100 tokens that 'a model' takes",
         "2 requests of the trace (line 5 first): answers cut to what fits 100 tokens",
         "2 requests of the trace (line 2 first): 1 token generated, the trace says 0 or nothing",
     )
@@ -233,6 +233,32 @@ def test_who_is_left_out_keeps_no_place_in_time() -> None:
     composed = compose(rows)
     assert [[(r.due, r.turn) for r in session] for session in listed(composed)] == [[(0.0, 0)], [(2.0, None)]]
     assert len(composed) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "seats"),
+    [
+        ([row(1, 3.0, "a", 200), row(2, None, "a", 11, delay=4.0)], [(2.0, 0.0)]),
+        ([row(1, 3.0, "a", 200), row(2, None, "a", 200, delay=4.0), row(3, None, "a", delay=2.0)], [(3.0, 0.0)]),
+        ([row(1, 3.0, "a", 200), row(2, 9.0, "a", delay=4.0)], [(3.0, 0.0)]),  # what it says itself is what counts
+        (
+            [
+                row(1, 3.0, "a"),
+                row(2, None, "a", 200, delay=4.0),
+                row(3, None, "a", delay=2.0),
+                row(4, None, "a", delay=1.0),
+            ],
+            [(0.0, 0.0), (None, 3.0), (None, 0.5)],
+        ),
+        ([row(1, 3.0, "a"), row(2, 9.0, "a", 200), row(3, None, "a", delay=2.0)], [(0.0, 0.0), (4.0, 0.0)]),
+    ],
+    ids=["first", "first two", "timed itself", "between", "timed between"],
+)  # fmt: skip
+def test_who_waits_after_a_turn_that_is_left_out_waits_from_then(
+    rows: list[Row], seats: list[tuple[float | None, float]]
+) -> None:
+    sessions = listed(compose([row(0, 3.0), *rows], speed=2.0))
+    assert [(r.due, r.pause) for session in sessions for r in session if r.turn is not None] == seats
 
 
 def test_prompts_that_are_shorter_than_what_stands_around_them_are_left_out() -> None:

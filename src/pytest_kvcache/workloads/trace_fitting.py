@@ -44,11 +44,14 @@ class Fitting:
         fitting: list[Row] = []
         long, short, silent, cut = list[Row](), list[Row](), list[Row](), list[Row]()
         generated: list[int] = []
+        waits = _Waits()
         for row in rows:
             if room is not None and row.input_length >= room:
                 long.append(row)
+                waits.leave_out(row)
             elif row.input_length <= wording.around:
                 short.append(row)
+                waits.leave_out(row)
             else:
                 wanted = output_len or row.output_length or 1
                 if output_len is None and not row.output_length:
@@ -56,10 +59,10 @@ class Fitting:
                 left = wanted if room is None else min(wanted, room - row.input_length)
                 if left < wanted:
                     cut.append(row)
-                fitting.append(row)
+                fitting.append(waits.after(row))
                 generated.append(left)
         notes = (
-            *_told(long, f"left out, their prompts fill the {room or 0:,} tokens that {facts.model!r} takes"),
+            *_told(long, f"left out, too long for the {room or 0:,} tokens that {facts.model!r} takes"),
             *_told(short, f"left out, no room beside the {wording.around_by()}"),
             *_told(cut, f"answers cut to what fits {room or 0:,} tokens"),
             *_told(silent, "1 token generated, the trace says 0 or nothing"),
@@ -67,6 +70,26 @@ class Fitting:
         if not fitting:
             raise WorkloadError(f"trace {name}: there is no request to send{''.join(f'; {note}' for note in notes)}")
         return cls(tuple(fitting), tuple(generated), notes)
+
+
+class _Waits:
+    """Times that turns are left out with: a later one that only tells its delay is due as if they had been answered."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[float | None, float]] = {}  # by session: time, and the delays after it
+
+    def leave_out(self, row: Row) -> None:
+        """Remember when a turn would have been sent that is left out."""
+        if row.session is not None:
+            time, wait = self._since.get(row.session, (None, 0.0))
+            self._since[row.session] = (time, wait + (row.delay or 0.0)) if row.time is None else (row.time, 0.0)
+
+    def after(self, row: Row) -> Row:
+        """Return a turn that is sent, with its time or delay behind those left out just before it."""
+        time, wait = self._since.pop(row.session, (None, 0.0)) if row.session is not None else (None, 0.0)
+        if row.time is not None or row.delay is None:
+            return row
+        return row._replace(delay=wait + row.delay) if time is None else row._replace(time=time + wait + row.delay)
 
 
 def _told(rows: Sequence[Row], what: str) -> Iterator[str]:
