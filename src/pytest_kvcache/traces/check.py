@@ -140,7 +140,7 @@ class Checker:
         for item in items:
             seen.append(item)
             if isinstance(item, Row) and item.block_size is not None:
-                self._found(item.block_size, f"as line {item.line:,} says")
+                self._found(item.block_size, f"as {self.notes.where(item.line)} says")
                 break
             if len(seen) == _LOOKED_AT or self._stated is not None:
                 break
@@ -196,7 +196,7 @@ class Checker:
             raise RowError(line, "cached", f"{row.cached:,} cached tokens of {row.input_length:,} input tokens")
         if own is not None:
             if self.block_size is None:
-                self._found(own, f"as line {line:,} says")
+                self._found(own, f"as {self.notes.where(line)} says")
             if own != self.block_size:
                 seen = f"it says block size {own}, and {self.block_size} holds ({self._origin})"
                 raise RowError(line, "block_size", f"{seen}; expected one block size for all rows")

@@ -99,9 +99,13 @@ def _type(part: Any) -> Any:
 
 def _joined(parts: list[Any]) -> Any:
     """Return a content of text alone as text, which every template takes."""
-    if all(_type(part) == "text" and isinstance(part.get("content"), str) for part in parts):
+    if all(map(_is_text, parts)):
         return "\n".join(part["content"] for part in parts) if parts else None
-    return [{"type": "text", "text": part["content"]} if _type(part) == "text" else part for part in parts]
+    return [{"type": "text", "text": part["content"]} if _is_text(part) else part for part in parts]
+
+
+def _is_text(part: Any) -> bool:
+    return _type(part) == "text" and isinstance(part.get("content"), str)
 
 
 def _call(part: dict[str, Any]) -> dict[str, Any]:

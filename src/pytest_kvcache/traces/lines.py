@@ -112,12 +112,15 @@ class Lines:
             what = str(error)
         self._refuse_binary(data)
         text = data.removeprefix(_BOM).decode(errors="replace")
-        while text:
-            line, _, rest = text.partition("\n")
+        start = 0
+        while start < len(text):
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+            line = text[start:end]
             if line.strip() and not line.lstrip().startswith("#"):
                 closed = line.lstrip()[0] not in "{[" or line.rstrip()[-1] in "}]"
-                return line.rstrip("\r") if closed else text
-            text, what = rest, "it holds only blank lines and comments"
+                return line.rstrip("\r") if closed else text[start:]
+            start, what = end + 1, "it holds only blank lines and comments"
         raise TraceError(f"{self.name}: {what}; expected a trace")
 
     def _refuse_binary(self, data: bytes) -> None:

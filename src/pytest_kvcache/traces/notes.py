@@ -47,10 +47,14 @@ class Notes:
         """
         counted = self._counted.get(reason)
         if counted is None:
-            where = "" if line is None else f"{self.unit} {line:,}" + (f" of {self.file}" if self.file else "")
+            where = "" if line is None else self.where(line)
             counted = self._counted[reason] = _Counted(sentence, line, where)
         counted.count += count
         counted.amount += amount
+
+    def where(self, line: int) -> str:
+        """Return what a line is called: of which file, when there are several."""
+        return f"{self.unit} {line:,}" + (f" of {self.file}" if self.file else "")
 
     def skip(self, skipped: Skipped) -> None:
         """Count a row that is left out."""

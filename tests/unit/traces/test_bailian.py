@@ -70,8 +70,8 @@ def test_chats_before_the_file_and_behind_their_own_continuation_are_told(tmp_pa
             "2 rows that continue a chat which does not stand before (first: line 1): their session begins there",
         ),
         Note(
-            *("parent_after_child", 2, 4),
-            "2 rows behind one that continues it (first: line 4): what continues it is a session of its own",
+            *("parent_after_child", 1, 4),  # chat 2 begins the session that is called after it
+            "1 row behind one that continues it (first: line 4): what continues it is a session of its own",
         ),
     ]
 

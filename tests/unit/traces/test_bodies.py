@@ -500,13 +500,14 @@ def test_no_cached_number_is_zero_where_that_is_said(form: Bodies) -> None:
 
 def test_one_usage_of_several_prompts_is_of_none_of_them(form: Bodies) -> None:
     rows = form.rows({"prompt": ["abcde", "abcdf"], "usage": _usage(5, 4)})
-    assert [row.cached for row in rows] == [None, None]
+    assert [(row.cached, row.output_length) for row in rows] == [(None, None)] * 2
 
 
 def test_usage_that_is_none(form: Bodies) -> None:
-    error = form.wrong({"prompt": "abcde", "usage": {"prompt_tokens": "many"}})
-    assert error.reason == "bad_field"
-    assert "usage.prompt_tokens: expected a whole number of tokens" in error.sentence
+    for tokens in ("secret", ["secret, got"], -1):
+        error = form.wrong({"prompt": "abcde", "usage": {"prompt_tokens": tokens}})
+        assert error.reason == "bad_field"
+        assert error.sentence == "usage.prompt_tokens: expected a whole number of tokens"
 
 
 @pytest.mark.parametrize("answer", ['{"usage": {"prompt_tokens"', "[]", 7, None])
@@ -580,6 +581,12 @@ def test_empty_cells_tell_nothing(form: Bodies) -> None:
     bare, full = form.rows(text)
     assert (bare.session, bare.tenant, bare.time) == (None, None, None)
     assert (full.session, full.tenant, full.time) == ("s", "u", 1.0)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blank_lines_of_a_text_belong_to_it(form: Bodies, end: str) -> None:
+    text = table(("prompt", "time"), ("ab\n\n\ncd", "")) + "\n\n" + table(("ab", ""))
+    assert [(row.line, row.input_length) for row in form.rows(text.replace("\n", end))] == [(2, 7), (8, 2)]
 
 
 def test_numbers_of_a_table_are_texts(form: Bodies) -> None:

@@ -191,7 +191,7 @@ def test_a_clock_that_may_be_either_is_asked_for(form: Form) -> None:
         " their clocks may count from the start of the session, or from their own; say subagent_time='absolute' (as in"
         " sets of SemiAnalysis) or subagent_time='relative' (as in files of kv-cache-tester)"
     )
-    with pytest.raises(TraceError, match="^line 2 of trace: the first requests of its 2 sub-agents"):
+    with pytest.raises(TraceError, match=r"^line 2 of trace: the first requests of its 2 sub-agents"):
         form.items(session(request(0), id="b"), AMBIGUOUS)
     with pytest.raises(TraceError, match="subagent_time"):
         form.items(AMBIGUOUS, strict=False)  # what all times mean is no matter of one row

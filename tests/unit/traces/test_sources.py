@@ -155,7 +155,9 @@ def test_files_of_a_trace_have_one_form_and_one_block_size(tmp_path: Path) -> No
     with pytest.raises(TraceError, match=f"{table} is azure, and {first} mooncake: the files of a trace have one form"):
         open_trace([first, table])
     other = jsonl(tmp_path / "c.jsonl", mooncake(16, 1, block_size=32))
-    with pytest.raises(TraceError, match=r"c\.jsonl, line 1: it says block size 32, and 16 holds \(as line 1 says\)"):
+    with pytest.raises(
+        TraceError, match=r"c\.jsonl, line 1: it says block size 32, and 16 holds \(as line 1 of a\.jsonl says\)"
+    ):
         open_trace([first, other])
 
 

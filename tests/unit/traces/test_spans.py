@@ -392,6 +392,14 @@ def test_images_and_thoughts_among_the_parts(form: Form, text: dict[str, Any]) -
     assert form.told()["not_text"].count == 1
 
 
+def test_a_part_of_text_without_its_text(form: Form, text: dict[str, Any]) -> None:
+    parts = [{"type": "text"}, {"type": "text", "content": "hello"}, {"type": "text", "content": 7}]
+    messages = [{"role": "user", "parts": parts}]
+    (row,) = form.rows(span(**{"gen_ai.input.messages": messages}), **text)
+    assert row.input_length == len("user\nhello\nassistant\n")
+    assert form.told()["not_text"].sentence.startswith("1 row with 2 parts that are no text")
+
+
 def test_a_text_of_other_length_than_was_counted(form: Form, text: dict[str, Any]) -> None:
     more = {"gen_ai.input.messages": PARTS, "gen_ai.usage.cache_read.input_tokens": 8}
     (row,) = form.rows(span(**more), **text)

@@ -31,10 +31,10 @@ class _Chats:
 
     def root(self, line: int, chat: str, parent: str | None) -> str:
         """Return the root of a chat; that of a chat whose parent is not known is its parent."""
-        if chat in self._missing:
+        if chat in self._missing and parent not in (None, chat):
             told = "{rows} behind one that continues it (first: {line}): what continues it is a session of its own"
             self._notes.add("parent_after_child", line, told)
-            self._missing.discard(chat)
+        self._missing.discard(chat)
         if parent is None or parent == chat:
             return self._first.setdefault(chat, chat)
         root = self._first.get(parent)

@@ -61,23 +61,24 @@ def _rows(item: Numbered, reader: PromptReader, options: Options) -> Iterator[Ro
     except NoRequest as error:
         raise RowError(line, "no_prompt", str(error)) from None
     found = _recorded(line, asked.api, value, options)
+    prompts = list(reader.read(line, asked.api, asked.body))
+    alone = len(prompts) == 1  # what was recorded of several together is of none of them
     told = Row(
         line,
         0,
         _NO_IDS,
-        output_length=found.output,
+        output_length=found.output if alone else None,
         time=_time(line, value, options),
         session=asked.session,
         tenant=_tenant(value, asked.body),
         delay=seconds(line, "delay", value.get("delay"), options.per_second("ms")),  # AIPerf's
         block_size=reader.block_size,
     )
-    prompts = list(reader.read(line, asked.api, asked.body))
     for blocks in prompts:
         if not blocks.tokens:
             yield Skipped(line, "zero_input", "its prompt has no tokens")
             continue
-        cached = reader.agreed(line, blocks, found) if len(prompts) == 1 else None
+        cached = reader.agreed(line, blocks, found) if alone else None
         yield told._replace(input_length=blocks.tokens, ids=blocks.ids, cached=cached)
 
 
@@ -117,7 +118,8 @@ def _recorded(line: int, api: str, value: Mapping[str, Any], options: Options) -
     try:
         usage = meter.read()
     except UsageError as error:
-        raise RowError(line, "bad_field", str(error)) from None
+        seen, _, _ = str(error).partition(", got ")  # and not what was got, which may be any text
+        raise RowError(line, "bad_field", seen) from None
     return held(line, Recorded(usage.prompt, usage.cached, usage.completion if output is None else output))
 
 
@@ -167,6 +169,8 @@ def _table(lines: Lines) -> Iterator[Numbered | RowError]:
     def texts() -> Iterator[str]:
         nonlocal begun, last
         for number, text in lines:
+            if begun:  # blank ones inside of a field belong to it
+                yield from ["\n"] * (number - last - 1)
             begun, last = begun or number, number
             yield text + "\n"
 
