@@ -1,7 +1,12 @@
-"""The same placement when requests had to wait: then they were looked up when they were admitted, not when sent.
+"""The same placement at other moments than those that the client saw.
+
+When requests had to wait, they were looked up when they were admitted, not when sent.
 
 An engine without room for a request's blocks lets it wait (vLLM 0.32, eight conversations in 100 blocks: 18,432 tokens
 were lost to what ran meanwhile). When it was admitted nobody tells; the first token comes shortly after.
+
+An answer's blocks are in the cache before the client has read it to its end. Where it reads slowly, they had taken
+their room before the next request came, though that one was sent earlier.
 """
 
 from __future__ import annotations
@@ -26,3 +31,10 @@ def placed_as_admitted(
         return None
     places = dict(zip(order, found.places, strict=True))
     return replace(found, places=[places[at] for at in range(len(visits))])
+
+
+def placed_one_by_one(
+    fleet: Fleet, visits: Sequence[Visit], accounts: Sequence[Account | None], rows: Sequence[Row], slack: Row
+) -> Placement | None:
+    """Return what :func:`~.placement.placed` does, with every visit at its end before the next one is sent."""
+    return placed(fleet, [replace(visit, end=visit.sent) for visit in visits], accounts, rows, slack)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model import Exchange, Lookup, Measurement, Waterfall
 from .account import Account
-from .admission import placed_as_admitted
+from .admission import placed_as_admitted, placed_one_by_one
 from .duplicates import in_flight, take_duplicates
 from .eviction import all_losses, bounded_losses, fitting_capacities, take_eviction, take_routing
 from .evidence import Evidence
@@ -84,10 +84,11 @@ def _explain(measured: Measurement, visits: Sequence[Visit], accounts: Accounts,
         taken = take_duplicates(accounts, in_flight(visits, accounts, grain))
         if taken or not several:
             found = placed(fleet, visits, accounts, rows, evidence.slack)
-    if found is None or found.misfit:
-        late = placed_as_admitted(fleet, visits, accounts, rows, evidence.slack)
-        if late is not None and (found is None or late.misfit < found.misfit):
-            found, evidence.waited = late, True
+    for place in (placed_as_admitted, placed_one_by_one):
+        if found is None or found.misfit:
+            other = place(fleet, visits, accounts, rows, evidence.slack)
+            if other is not None and (found is None or other.misfit < found.misfit):
+                found, evidence.waited = other, place is placed_as_admitted
     if found is None:
         evidence.unplaced = True
         return

@@ -432,9 +432,17 @@ def test_nothing_is_said_without_numbers_or_requests() -> None:
     assert explain(replace(measured, exchanges=(failed,)), fleet.load) is None
 
 
-def test_a_request_that_waited_for_room_is_looked_up_when_it_is_admitted() -> None:
-    # 8 blocks. The prefix has 4 of them, X takes 2 and its answer 4 more, so the prefix loses its last two; Y is sent
-    # before that answer ends and admitted after it.
+@pytest.mark.parametrize(
+    ("moments", "waited"),
+    [
+        ([(100.0, 101.0, 110.0), (102.0, 111.0, 112.0)], True),  # Y is sent before that answer ends, admitted after it
+        ([(100.0, 101.0, 102.2), (102.0, 102.1, 102.3)], False),  # the client reads the end of it after sending Y
+    ],
+)
+def test_an_answer_that_has_not_ended_for_the_client_may_have_taken_its_room(
+    moments: list[tuple[float, float, float]], waited: bool
+) -> None:
+    # 8 blocks. The prefix has 4 of them, X takes 2 and its answer 4 more, so the prefix loses its last two.
     fleet, prefix = Fleet([Engine(8)]), fresh(48)
     fleet.warm([*prefix, *fresh(16)])
     x, y = Lookup(fresh(32), output=fresh(65)), Lookup([*prefix, *fresh(16)])
@@ -445,11 +453,11 @@ def test_a_request_that_waited_for_room_is_looked_up_when_it_is_admitted() -> No
 
     measured = replace(
         fleet.measured(),
-        exchanges=(sent(100.0, 101.0, 110.0, 32, 0), sent(102.0, 111.0, 112.0, 64, 32)),
+        exchanges=(sent(*moments[0], 32, 0), sent(*moments[1], 64, 32)),
         engines={"0": Tokens(96, {"local": 32})},
     )
     waterfall = explain(measured, [x, y], prefill=fleet.prefill)
     assert waterfall is not None
     loss = only(waterfall, "eviction")
     assert loss.tokens == 16
-    assert loss.evidence.endswith("requests waited for room meanwhile")
+    assert loss.evidence.endswith("requests waited for room meanwhile") is waited
