@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..capacity.budget import Sizes
 from ..capacity.curve import Curve
 from ..capacity.rules import Rules, rules_of
-from ..capacity.stack import one_pass, stack_pass
+from ..capacity.stack import StackPass, one_pass, stack_pass
 from ..errors import TraceError
 
 if TYPE_CHECKING:
@@ -64,16 +64,7 @@ def swept(
     warm_rows = _warm(trace, warm)
     rules = rules_of(rules)
     if budgets is None and one_pass(policy, rules):
-        found = stack_pass(trace, size, rules, warm_rows=warm_rows)
-        return Curve.of_stack(
-            found,
-            size,
-            name=trace.name,
-            rules=rules,
-            bytes_per_token=trace.bytes_per_token,
-            warm=warm,
-            notes=trace.checked,
-        )
+        return _curve(trace, stack_pass(trace, size, rules, warm_rows=warm_rows), size, rules, warm)
     from ..capacity.sweep import sweep
 
     points = sweep(trace, size, policy, budgets=budgets, rules=rules, warm_rows=warm_rows, processes=processes)
@@ -87,6 +78,33 @@ def swept(
         bytes_per_token=trace.bytes_per_token,
         warm=warm,
         notes=(*trace.checked, *points.notes),
+    )
+
+
+def estimated(
+    trace: Trace, *, rules: str | Rules, warm: float, share: float | None, max_blocks: int, seed: int
+) -> Curve:
+    """See :meth:`~pytest_kvcache.traces.trace.Trace.sweep`, with a sample."""
+    from ..capacity.sampled import sampled_pass
+
+    size = _hittable(trace, "sweep")
+    warm_rows = _warm(trace, warm)
+    rules = rules_of(rules)
+    if not one_pass("lru", rules):
+        raise TraceError(f"sample=: {rules} take a simulation of each budget; leave sample= out and give budgets=")
+    found = sampled_pass(trace, size, rules, share=share, max_blocks=max_blocks, seed=seed, warm_rows=warm_rows)
+    return _curve(trace, found, size, rules, warm)
+
+
+def _curve(trace: Trace, found: StackPass, size: int, rules: Rules, warm: float) -> Curve:
+    return Curve.of_stack(
+        found,
+        size,
+        name=trace.name,
+        rules=rules,
+        bytes_per_token=trace.bytes_per_token,
+        warm=warm,
+        notes=trace.checked,
     )
 
 

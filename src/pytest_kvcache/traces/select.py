@@ -85,3 +85,14 @@ def need_times(name: str, what: str, untimed: int, rows: int) -> None:
     """Raise TraceError when rows have no time, for what needs that of each."""
     if untimed:
         raise TraceError(f"{name}: {what} needs the time of every row, and {untimed:,} of {rows:,} have none")
+
+
+def check_count(value: object, name: str) -> None:
+    """Raise TraceError unless an argument is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise TraceError(f"{name}({value!r}): expected a whole number of at least 1")
+
+
+def is_number(value: object) -> bool:
+    """Tell whether an argument is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -111,7 +111,7 @@ class Trace:
             kept = rows if isinstance(rows, Sequence) else tuple(rows)
             rows = lambda: kept  # noqa: E731 - the sequence that is named above
         return cls(
-            Given(rows, name),
+            Given(rows, name, strict=strict),
             name=name,
             block_size=block_size,
             bytes_per_token=bytes_per_token,
@@ -280,6 +280,9 @@ class Trace:
         rules: str | Rules = "reference",
         warm: float = 0.0,
         processes: int | None = None,
+        sample: float | Literal["auto"] | None = None,
+        max_blocks: int = 1_000_000,
+        seed: int = 0,
     ) -> Curve:
         """Return what it hits by budget: exactly at every one for ``lru``, at some for other policies.
 
@@ -287,13 +290,21 @@ class Trace:
             policy / rules / warm: as for :meth:`simulate`.
             budgets: in blocks, those to simulate; None: all in one pass for ``lru``, else two for each doubling.
             processes: to simulate in; None: as many as are of use.
+            sample: for traces too large to hold, an estimate with its error, for ``lru`` alone: the share of sessions
+                that are followed, or ``auto``: as many as ``max_blocks`` allows. None: exactly.
+            max_blocks / seed: blocks held at most; of the sample.
 
         Raises:
             TraceError: it has no block ids, or an argument is wrong.
         """
-        from .cached import swept
+        from .cached import estimated, swept
 
-        return swept(self, policy, budgets=budgets, rules=rules, warm=warm, processes=processes)
+        if sample is None:
+            return swept(self, policy, budgets=budgets, rules=rules, warm=warm, processes=processes)
+        if (policy, budgets) != ("lru", None):
+            raise TraceError("sample= is for policy='lru' at all budgets: leave policy and budgets out, or sample=")
+        share = None if sample == "auto" else sample
+        return estimated(self, rules=rules, warm=warm, share=share, max_blocks=max_blocks, seed=seed)
 
     def export(self, path: str | Path, *, salt: str | None = None) -> None:
         """Write it without what tells who asked for what; see :func:`~pytest_kvcache.traces.export.export`.
@@ -317,7 +328,7 @@ class Trace:
         Raises:
             TraceError: ``count`` is no whole number of at least 1.
         """
-        _check(count, "first", least=1)
+        select.check_count(count, "first")
         return self._part(f"first {min(count, len(self)):,} of", lambda rows: select.first(rows, count))
 
     def between(self, start: float, end: float) -> Trace:
@@ -327,7 +338,7 @@ class Trace:
             TraceError: a row has no time, or none lies there.
         """
         begin = self._begin("between")
-        if not (_is_number(start) and _is_number(end) and start < end):
+        if not (select.is_number(start) and select.is_number(end) and start < end):
             raise TraceError(f"between({start!r}, {end!r}): expected seconds, the second after the first")
         what = f"{_figure(start)} s to {_figure(end)} s of"
         return self._part(what, lambda rows: select.between(rows, begin + start, begin + end))
@@ -340,7 +351,7 @@ class Trace:
         Raises:
             TraceError: the share is not above 0 and at most 1, or nothing was drawn.
         """
-        if not (_is_number(share) and 0 < share <= 1):
+        if not (select.is_number(share) and 0 < share <= 1):
             raise TraceError(f"sampled({share!r}): expected a share above 0, up to 1")
         what = f"{_figure(share)} of the sessions (seed {seed}) of"
         return self._part(what, lambda rows: select.sampled(rows, share, seed))
@@ -351,7 +362,7 @@ class Trace:
         Raises:
             TraceError: ``block_size`` is no whole number of at least 1, or it has no block size now.
         """
-        _check(block_size, "scaled", least=1)
+        select.check_count(block_size, "scaled")
         size = self.block_size
         if size is None:
             raise TraceError(f"{self._label}: it has no block size to be scaled from; give block_size= with the trace")
@@ -382,15 +393,6 @@ class Trace:
         select.need_times(self._label, f"{what}()", self._tally.untimed, len(self))
         assert self._tally.start is not None  # every row has a time
         return self._tally.start
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _check(value: object, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise TraceError(f"{name}({value!r}): expected a whole number of at least {least}")
 
 
 def _figure(value: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kvcache.capacity.rules import Rules
 from pytest_kvcache.errors import TraceError
 from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace, open_trace
@@ -225,13 +226,35 @@ def test_rows_of_ones_own_are_checked_and_may_be_lists() -> None:
     [
         (Row(1, 5, ["a"]), "its ids are no whole numbers of 64 bits"),  # type: ignore[arg-type]
         (Row(1, 5, [2**64]), "its ids are no whole numbers of 64 bits"),  # type: ignore[arg-type]
-        (row(1, 5, time=float("nan")), "its time is nan; expected a finite number"),
-        (row(1, 5, delay=float("inf")), "its delay is inf"),
+        (Row(1, 5, array("q"), weights=["a"]), "its weights are no whole numbers of 64 bits"),  # type: ignore[arg-type]
+        (Row(1, "secret", array("q")), "its input_length is no whole number"),  # type: ignore[arg-type]
+        (Row(1, 5.5, array("q")), "its input_length is no whole number"),  # type: ignore[arg-type]
+        (Row(1, 5, array("q"), 1.0), "its output_length is no whole number"),  # type: ignore[arg-type]
+        (row(1, 5, cached=1.0), "its cached is no whole number"),
+        (row(1, 5, time=float("nan")), "its time is no finite number"),
+        (row(1, 5, time="secret"), "its time is no finite number"),
+        (row(1, 5, delay=float("inf")), "its delay is no finite number"),
     ],
 )
 def test_rows_of_ones_own_that_are_none(given: Row, what: str) -> None:
-    with pytest.raises(TraceError, match=f"rows, line 1: {what}"):
+    with pytest.raises(TraceError, match=f"^rows, line 1: {what}$"):
         Trace.of([given], block_size=16)
+    trace = Trace.of([given, row(2, 5, 1)], block_size=16, strict=False, ids="content")
+    assert [row.line for row in trace] == [2]
+    assert trace.notes[0].sentence == f"1 row left out, the first in line 1: {what}"
+
+
+class Number:
+    """A whole number of somebody else's."""
+
+    def __index__(self) -> int:
+        return 20
+
+
+def test_whole_numbers_of_other_kinds_are_numbers() -> None:
+    (made,) = Trace.of([row(1, Number(), 1, 2, weights=[16, 4])], block_size=16)  # type: ignore[arg-type]
+    assert type(made.input_length) is int
+    assert made == row(1, 20, 1, 2, weights=array("q", [16, 4]))
 
 
 def test_an_iterator_of_rows_can_be_gone_through_again(not_kept: None) -> None:
@@ -342,3 +365,20 @@ def test_ids_that_stand_behind_two_others_are_told_or_refused() -> None:
         Trace.of(rows, block_size=16, ids="prefix")
     (note,) = Trace.of(rows, block_size=16, ids="prefix", strict=False).notes
     assert (note.reason, note.count, note.line) == ("ids", 1, 2)
+
+
+def test_a_curve_may_be_estimated() -> None:
+    rows = [row(n, 64, n % 9, 100 + n % 9, 200 + n, 300 + n) for n in range(200)]
+    trace = Trace.of(rows, block_size=16)
+    exact, whole = trace.sweep(), trace.sweep(sample=1.0)
+    assert exact.error(blocks=9) == whole.error(blocks=9) == 0.0
+    assert [whole.hit_tokens(blocks=size) for size in range(60)] == [
+        exact.hit_tokens(blocks=size) for size in range(60)
+    ]
+    assert trace.sweep(sample="auto").hit_tokens(blocks=40) == exact.hit_tokens(blocks=40)
+    part = trace.sweep(sample=0.5, seed=3)
+    assert part.error(blocks=40) > 0
+    assert any(note.reason == "sampled" for note in part.notes)
+    for wrong in ({"policy": "fifo"}, {"budgets": [1]}, {"rules": Rules(charge="tokens")}, {"sample": 0}):
+        with pytest.raises(TraceError, match="sample="):
+            trace.sweep(**{"sample": 0.5, **wrong})  # type: ignore[arg-type] # several kinds of arguments
