@@ -40,13 +40,16 @@ class Parents:
         known = self._before.setdefault(row.scope, {})
         size = len(known)
         found = list(map(known.setdefault, ids, before))
-        self._left -= len(known) - size
         if found != before:
             odd = [(row.scope, i, b) for i, b, f in zip(ids, before, found, strict=True) if b != f]
             if self._strict:
                 _, clash, here = odd[0]
-                raise RowError(row.line, "ids", _refusal(clash, here, known[clash]))
+                told = _refusal(clash, here, known[clash])
+                while len(known) > size:
+                    known.popitem()  # the last ones: a row that is refused tells nothing of others
+                raise RowError(row.line, "ids", told)
             self._count(set(odd), row.line)
+        self._left -= len(known) - size
         if self._left < 0:
             self._before.clear()
             self._notes.add(

@@ -6,13 +6,14 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import TraceError
 from ..rows import Row
 from .check import Checker, RowError
-from .formats import Format, Options
+from .formats import Format, Options, each
 from .lines import Lines
 from .sources import Source
 
@@ -81,28 +82,39 @@ class Given:
         rows: gives them, from the first on, whenever it is called.
         name: for errors.
         files: what they were read from.
+        strict: a bad row ends the reading; else it is left out.
     """
 
     rows: Callable[[], Iterable[Row]]
     name: str
     files: tuple[Path, ...] = ()
+    strict: bool = True
 
     def __call__(self, checker: Checker) -> Iterator[Row]:
         """Check them; see :class:`Reading`."""
         try:
-            yield from checker.rows(map(_plain, self.rows()))
+            yield from checker.rows(each(self.rows(), _plain, Options(strict=self.strict)))
         except RowError as error:
             raise TraceError(f"{self.name}, {error}") from None
 
 
 def _plain(row: Row) -> Row:
-    """Return a row with ids and weights in arrays, and with a time that can be compared."""
-    if type(row.ids) is not array or row.ids.typecode != "q":
-        try:
-            row = row._replace(ids=array("q", row.ids))
-        except (TypeError, OverflowError):
-            raise RowError(row.line, "bad_field", "its ids are no whole numbers of 64 bits") from None
+    """Return a row with whole numbers, those of ids and weights in arrays, and with times that can be compared."""
+    changed: dict[str, Any] = {}
+    numbers = ("input_length", row.input_length), ("output_length", row.output_length), ("cached", row.cached)
+    for name, number in numbers:
+        if number is not None and type(number) is not int:
+            try:
+                changed[name] = index(number)  # NumPy's, say
+            except TypeError:
+                raise RowError(row.line, "bad_field", f"its {name} is no whole number") from None
+    for name, values in (("ids", row.ids), ("weights", row.weights)):
+        if values is not None and (type(values) is not array or values.typecode != "q"):
+            try:
+                changed[name] = array("q", values)
+            except (TypeError, OverflowError):
+                raise RowError(row.line, "bad_field", f"its {name} are no whole numbers of 64 bits") from None
     for name, time in (("time", row.time), ("delay", row.delay)):
-        if time is not None and not math.isfinite(time):
-            raise RowError(row.line, "bad_field", f"its {name} is {time}; expected a finite number")
-    return row
+        if time is not None and not (isinstance(time, (int, float)) and math.isfinite(time)):
+            raise RowError(row.line, "bad_field", f"its {name} is no finite number")
+    return row._replace(**changed) if changed else row

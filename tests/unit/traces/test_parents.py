@@ -51,6 +51,16 @@ def test_declared_prefix_hashes_are_held_to_it() -> None:
         parents.see(row(3, [3050]))
 
 
+def test_a_row_that_is_refused_tells_nothing_of_others() -> None:
+    parents = Parents(Notes(), strict=True)
+    parents.see(row(1, [1, 2]))
+    with pytest.raises(RowError, match="line 2: id 2 stands behind 9"):
+        parents.see(row(2, [9, 2, 3]))
+    parents.see(row(3, [1, 5, 9, 3]))
+    with pytest.raises(RowError, match="line 4: id 3 stands behind 2, and stood behind 9"):
+        parents.see(row(4, [1, 2, 3]))
+
+
 def test_memory_is_bounded_and_the_end_of_the_check_told() -> None:
     rows = [row(1, [1, 2, 3]), row(2, [4, 5]), row(3, [1, 9]), row(4, [5, 4])]
     assert seen(*rows, most=4) == [("parents_unchecked", 1, 2)]
