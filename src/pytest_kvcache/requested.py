@@ -37,7 +37,7 @@ def row_of(value: Mapping[str, Any]) -> Row:
     Raises:
         NoRequest: it is neither.
     """
-    wrapped = "body" in value and not any(name in value for name in PROMPTS)
+    wrapped = "body" in value and not any(value.get(name) is not None for name in PROMPTS)
     body = value["body"] if wrapped else {name: part for name, part in value.items() if name not in SESSION}
     if not isinstance(body, dict):
         raise NoRequest(f"'body' is {named(body)}; expected a JSON object")
@@ -55,7 +55,7 @@ def _api_of(wrapper: Mapping[str, Any], body: Mapping[str, Any]) -> str:
         if not found:
             raise NoRequest(f"its 'url' is none of {', '.join(PATHS.values())}")
         return max(found, key=lambda api: len(PATHS[api]))
-    named_by = [api for name, api in PROMPTS.items() if name in body]
+    named_by = [api for name, api in PROMPTS.items() if body.get(name) is not None]
     if len(named_by) != 1:
         has = "none" if not named_by else "several"
         raise NoRequest(f"a body needs one of {', '.join(PROMPTS)}, and has {has} of them")

@@ -123,7 +123,7 @@ class Checker:
                 if row is not None and self._parents is not None:
                     self._parents.see(row)
             except RowError as error:
-                if self._strict:
+                if self._strict or (error.reason == "block_size" and self.block_size is None):
                     raise
                 self.notes.skip(error.skipped)
                 continue

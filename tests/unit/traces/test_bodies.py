@@ -282,7 +282,7 @@ def test_other_forms(form: Bodies, api: str, body: dict[str, Any]) -> None:
         ({"messages": [USER], "tools": {"secret": 1}}, "'tools' is no list"),
         ({"messages": [{**USER, "tool_calls": 7}]}, "'tool_calls' is no list"),
         ({"input": {"secret": 1}}, "'input' is no list of messages"),
-        ({"prompt": None}, "'prompt' is neither text nor token ids"),
+        ({"prompt": None}, "a body needs one of messages, prompt, input, and has none of them"),
         ({"prompt": []}, "'prompt' is neither text nor token ids"),
         ({"prompt": [1, "secret"]}, "'prompt' is neither text nor token ids"),
         ({"prompt": [True]}, "'prompt' is neither text nor token ids"),
@@ -326,6 +326,12 @@ def test_wrapped_requests(form: Bodies, value: dict[str, Any]) -> None:
     wrapped, bare = form.rows(value, {"prompt": "abcde"})
     assert wrapped.ids == bare.ids
     assert form.found(value) == "bodies"
+
+
+def test_fields_that_are_null_are_none(form: Bodies) -> None:
+    nothing = {"prompt": None, "input": None, "messages": None}
+    assert form.lengths({**nothing, "prompt": "abc"}, {"body": {**nothing, "prompt": "abcd"}, **nothing}) == [3, 4]
+    assert form.lengths({**nothing, "messages": [USER]}) == [len(PLAIN)]
 
 
 @pytest.mark.parametrize(
