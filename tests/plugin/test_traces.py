@@ -381,7 +381,9 @@ def test_size_that_nobody_tells_is_inconclusive(pytester: pytest.Pytester, run: 
         ),
         ("users=2, concurrency=3", "kv.replay(users=..., concurrency=...): *give users= or concurrency="),
         ("users=0", "kv.replay(users=0): expected at least 1"),
+        ("users='2'", "kv.replay(users='2'): expected at least 1"),
         ("concurrency=0", "kv.replay(concurrency=0): expected at least 1 session at a time"),
+        ("concurrency=1.5", "kv.replay(concurrency=1.5): expected at least 1 session at a time"),
         ("speed=0", "trace: speed=0 must be a number above 0"),
         ("output_len=0", "trace: output_len=0 must be *"),
         ("send='words'", "trace: send='words' must be *"),
@@ -389,6 +391,7 @@ def test_size_that_nobody_tells_is_inconclusive(pytester: pytest.Pytester, run: 
         ("retries=-1", "kv.replay(retries=-1): expected 0 or more"),
         ("reset='always'", "kv.replay(reset='always'): expected 'never', 'auto' or 'require'"),
         ("max_span=0", "kv.replay(max_span=0): expected seconds, above 0"),
+        ("max_span='day'", "kv.replay(max_span='day'): expected seconds, above 0"),
         ("max_span=float('nan')", "kv.replay(max_span=nan): expected seconds, above 0"),
         (
             "max_span=0.5",

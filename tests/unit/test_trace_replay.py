@@ -169,11 +169,11 @@ def test_turns_that_cannot_keep_to_the_clock_are_told(seconds: float, told: tupl
 
     late = max(0.0, seconds - 1)
     assert play(work) == [0.0, 3.0, 4.0 + late, 9.0]
-    assert len(composed.notes) == 1 + len(told[:1])
+    assert len(composed.notes) == 2 + len(told[:1])
     for text in told:
         assert text in composed.notes[-1]
     composed.sessions()
-    assert len(composed.notes) == 1  # of the run that comes
+    assert len(composed.notes) == 2  # of the run that comes
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -216,13 +216,17 @@ def test_answers_are_as_long_as_the_trace_says_and_the_model_allows() -> None:
         "2 requests of the trace (line 6 first): left out, too long for the 100 tokens that 'a model' takes",
         "2 requests of the trace (line 5 first): answers cut to what fits 100 tokens",
         "2 requests of the trace (line 2 first): 1 token generated, the trace says 0 or nothing",
+        "7 requests of the trace (line 1 first): without block ids, so they share nothing with any other",
     )
     composed = compose(rows, clock=False, output_len=8)
     assert [r.max_tokens for r in composed.load()] == [8, 8, 8, 8, 1, 8, 8]
-    assert composed.notes[1:] == ("1 request of the trace (line 5): answers cut to what fits 100 tokens",)
+    assert composed.notes[1:-1] == ("1 request of the trace (line 5): answers cut to what fits 100 tokens",)
     free = compose(rows, replace(FACTS, max_model_len=None), clock=False)
     assert [r.max_tokens for r in free.load()] == [7, 1, 1, 1, 5, 1, 3, 11, 10]
-    assert len(free.notes) == 1
+    assert len(free.notes) == 2
+    some = compose([row(1, ids=[1, 2, 3], output_length=1), row(2, output_length=1)], clock=False)
+    assert some.notes == ("1 request of the trace (line 2): without block ids, so they share nothing with any other",)
+    assert compose([row(1, ids=[1, 2, 3], output_length=1)], clock=False).notes == ()
 
 
 OUTPUTS = [(10, 7), (10, 0), (10, None), (10, 1), (99, 5), (100, 1), (101, 3), (90, 11), (90, 10)]

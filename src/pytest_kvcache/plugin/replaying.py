@@ -10,6 +10,7 @@ from ..pace import Pace
 from ..traces import Trace, open_trace
 from ..traces.lines import MAX_LINE
 from ..workloads import WorkloadBuilder
+from ..workloads.checks import is_number, is_whole
 
 if TYPE_CHECKING:
     from ..protocols import Workload
@@ -110,8 +111,8 @@ def replayed(
         _check_users(users, speed, concurrency)
         workload = builder.trace(trace, clock=False, users=users, output_len=output_len, send=send, seed=seed)
         return workload, Pace(users)
-    if concurrency is not None and concurrency < 1:
-        raise ConfigurationError(f"kv.replay(concurrency={concurrency}): expected at least 1 session at a time")
+    if concurrency is not None and not is_whole(concurrency, 1):
+        raise ConfigurationError(f"kv.replay(concurrency={concurrency!r}): expected at least 1 session at a time")
     workload = builder.trace(trace, speed=speed, output_len=output_len, send=send, seed=seed)
     _check_span(trace, speed, max_span)
     return workload, Pace(concurrency)
@@ -124,12 +125,12 @@ def _check_users(users: int, speed: float, concurrency: int | None) -> None:
                 f"kv.replay(users=..., {name}=...): users follow each other's answers and not the trace's clock; give"
                 f" users= or {name}="
             )
-    if users < 1:
-        raise ConfigurationError(f"kv.replay(users={users}): expected at least 1")
+    if not is_whole(users, 1):
+        raise ConfigurationError(f"kv.replay(users={users!r}): expected at least 1")
 
 
 def _check_span(trace: Trace, speed: float, max_span: float) -> None:
-    if not max_span > 0:
+    if not (is_number(max_span) and max_span > 0) and max_span != float("inf"):
         raise ConfigurationError(f"kv.replay(max_span={max_span!r}): expected seconds, above 0")
     if trace.span is None:
         raise ConfigurationError(

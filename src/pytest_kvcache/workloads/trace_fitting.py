@@ -66,6 +66,7 @@ class Fitting:
             *_told(short, f"left out, no room beside the {wording.around_by()}"),
             *_told(cut, f"answers cut to what fits {room or 0:,} tokens"),
             *_told(silent, "1 token generated, the trace says 0 or nothing"),
+            *_told([row for row in fitting if not row.ids], "without block ids, so they share nothing with any other"),
         )
         if not fitting:
             raise WorkloadError(f"trace {name}: there is no request to send{''.join(f'; {note}' for note in notes)}")

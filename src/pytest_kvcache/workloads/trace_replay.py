@@ -205,7 +205,7 @@ class ComposedTrace:
 
     @property
     def fresh(self) -> bool:
-        """True: the nonce decides every token."""
+        """True: the nonce decides every token, or a seed of the user's own, which is theirs to change."""
         return True
 
     def warmed(self) -> Iterator[Request]:
