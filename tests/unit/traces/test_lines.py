@@ -224,6 +224,7 @@ def test_a_file_without_a_first_line_says_why(tmp_path: Path, data: bytes, why: 
     ("text", "head"),
     [
         ("\n# of mine\n\n a,b \nc\n", " a,b "),
+        ("\n\na,b", "a,b"),  # and no more
         ("\ufeff{}\r\n{}\n", "{}"),
         ('{\n "requests": [\n', '{\n "requests": [\n'),
         ("# of mine\n[\n{}]", "[\n{}]"),
