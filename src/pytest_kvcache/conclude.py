@@ -154,7 +154,7 @@ def _there(measured: Measurement) -> list[int | None]:
 def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
     """Compare requests that were given as they are, and the turns of conversations as the server rendered them.
 
-    Prompts that were built share exactly what they should.
+    Prompts that were built share exactly what they should: they are not made once more for that.
     """
     requests, there = composed.load(), _there(measured)
     if requests is None:
@@ -165,9 +165,12 @@ def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
             if told and e.ok and e.prompt_ids
         ]
     else:
-        first = [exchange.cached_tokens for exchange in measured.prefill]
-        every = chain(composed.prefill(), requests)  # made anew, one at a time
-        both = zip(every, (*measured.prefill, *measured.exchanges), (*first, *there), strict=False)
+        first = next(requests, None)
+        if first is None or not first.whole:
+            return None
+        every = chain(composed.prefill(), [first], requests)  # made anew, one at a time
+        warmed = [exchange.cached_tokens for exchange in measured.prefill]
+        both = zip(every, (*measured.prefill, *measured.exchanges), (*warmed, *there), strict=False)
         sent = [
             Sent(request.body, request.prompt.ids, request.session, hit, at)
             for at, (request, exchange, hit) in enumerate(both)
