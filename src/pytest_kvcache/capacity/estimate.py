@@ -22,7 +22,7 @@ from .steps import Steps
 
 GROUPS = 64
 DEVIATIONS = 3.0  # standard errors that are stated: of few groups, some with large sessions, two would be too few
-_KEPT = 1 << 16  # distances that are counted apart; more are counted on a grid
+_KEPT = 1 << 13  # distances that are counted apart; more are counted on a grid
 _COARSE, _FINE = 2, 8  # 4 and 256 places between a budget and its double
 Changes = dict[int, float]
 
@@ -61,9 +61,10 @@ class Seen:
         grouped: by group, change in hit blocks at the places of a coarse grid.
     """
 
-    __slots__ = ("blocks", "grouped", "hits", "less", "requests")
+    __slots__ = ("_kept", "blocks", "grouped", "hits", "less", "requests")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
         self.blocks = [0] * GROUPS
         self.requests = [0] * GROUPS
         self.hits: Changes = defaultdict(float)
@@ -81,13 +82,21 @@ class Seen:
                 index, lower, upper = on_grid(at, change, _COARSE)
                 grouped[index] += lower
                 grouped[index + 1] += upper
-        if len(hits) > _KEPT:
+        if len(hits) > self._kept:
             self.hits = _folded(hits)
 
     def correct(self, distance: int, tokens: int) -> None:
         """Count a block that holds so many tokens more than others (less, when negative)."""
         self.less[distance] += tokens
         self.less[distance + 1] -= tokens
+        if len(self.less) > self._kept:
+            self.less = _folded(self.less)
+
+    def close(self) -> None:
+        """Keep no more than a grid has places."""
+        self._kept = _KEPT
+        if len(self.hits) > _KEPT:
+            self.hits = _folded(self.hits)
         if len(self.less) > _KEPT:
             self.less = _folded(self.less)
 
@@ -96,9 +105,9 @@ class Seen:
 class Total:
     """What all requests of a stage used of the trunk, or of branches, and what of it was seen."""
 
+    seen: Seen
     blocks: int = 0
     requests: int = 0
-    seen: Seen = field(default_factory=Seen)
 
 
 @dataclass(slots=True)
@@ -113,8 +122,12 @@ class Stage:
 
     share: float
     counted: bool
-    trunk: Total = field(default_factory=Total)
-    branches: Total = field(default_factory=Total)
+    trunk: Total = field(init=False)
+    branches: Total = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = _KEPT if self.share < 1 else 1 << 62  # what may turn out to be exact is not to be blurred
+        self.trunk, self.branches = Total(Seen(kept)), Total(Seen(kept))
 
 
 class _Part(NamedTuple):

@@ -234,6 +234,8 @@ class Sampler:
             share = self._branches.share
             self._trunk.renew(self._branches.tidy())
             if self._branches.share < share:
+                stage.trunk.seen.close()
+                stage.branches.seen.close()
                 return self._open(counted=stage.counted)
         return stage
 
