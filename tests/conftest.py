@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pytest_kvcache.simulate.process import SimProcess
+
+# How long an example takes is the machine's, and no test here is timed.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 FAST = ("--prefill-rate", "1e9", "--decode-time", "0")
 

@@ -93,7 +93,7 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS, st.integers(1, 4), st.integers(1, 12), st.sampled_from([0, 3]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_it_is_the_engine_however_small(
     requests: list[tuple[list[int], int, str | None, bool]], block: int, blocks: int, minimum: int
 ) -> None:

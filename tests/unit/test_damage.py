@@ -94,7 +94,7 @@ def damaged(draw: st.DrawFn, text: str, hot: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize("engine", PAIRS)
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(data=st.data())
 def test_a_damaged_page_is_an_error_or_says_what_it_says(engine: str, data: st.DataObject) -> None:
     profile = shipped().get(engine)
@@ -125,7 +125,7 @@ def test_a_damaged_page_is_an_error_or_says_what_it_says(engine: str, data: st.D
             assert counted == round(moved)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=50).map(lambda b: b"\x1f\x8b" + b)))
 def test_bytes_that_are_no_page(content: bytes) -> None:
     names = shipped().get("vllm").samples()

@@ -142,7 +142,7 @@ def measured(play: Play, before: str, version: str) -> Measurement:
     return Measurement("t", FACTS, dict(engines), exchanges=tuple(play.exchanges), findings=tuple(findings))
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 @given(EVENTS, st.sampled_from(["0.32.0", "0.20.0", "0.10.0"]), st.integers(0, 20))
 def test_a_verdict_that_is_given_is_right(
     events: list[tuple[str, int, int, int, int]], version: str, wanted: int
@@ -171,7 +171,7 @@ def test_an_undisturbed_window_is_judged() -> None:
     assert (verdict.status, verdict.hit_tokens, verdict.query_tokens, verdict.low) == ("pass", 40, 80, None)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.integers(0, 9_999_999), st.integers(0, 9_999_999), st.integers(1, 99_999), st.integers(0, 99_999), st.data())
 def test_the_interval_of_few_digits_holds_the_truth(
     cached: int, computed: int, more: int, hits: int, data: st.DataObject

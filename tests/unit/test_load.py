@@ -372,7 +372,7 @@ SESSIONS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(SESSIONS, st.sampled_from([None, 1, 2, 3]))
 def test_the_clock_is_kept(plan: list[list[tuple[float | None, int, int]]], limit: int | None) -> None:
     """Sessions of (due, pause, seconds that the answer takes), against the moments worked out one by one."""

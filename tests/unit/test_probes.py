@@ -58,7 +58,7 @@ def cache(block: int, minimum: int, hidden: int = 0) -> Answer:
 
 
 @given(st.integers(1, 512), st.integers(0, 1500), st.integers(3000, 4200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_step_and_minimum_are_found_whatever_they_are(block: int, minimum: int, reach: int) -> None:
     ask, seen = asked(cache(block, minimum))
     first = next(size for size in range(block, 5000, block) if size >= minimum)
@@ -68,7 +68,7 @@ def test_step_and_minimum_are_found_whatever_they_are(block: int, minimum: int, 
 
 
 @given(st.integers(1, 300), st.integers(0, 1500), st.integers(0, 60), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_frame_at_an_unknown_place_hides_nothing_but_a_minimum_below_it(
     block: int, minimum: int, slack: int, data: st.DataObject
 ) -> None:
@@ -254,7 +254,7 @@ def test_no_more_requests_than_the_bound() -> None:
 
 
 @given(st.sampled_from([1, 16, 32, 128]), st.integers(40, 4000), st.integers(2, 64), st.booleans(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_capacity_is_found_to_the_block(block: int, blocks: int, long: int, whole: bool, data: st.DataObject) -> None:
     """Caches that forget a prompt from its end, and those that forget it as a whole."""
     holds, length = blocks * block, min(long, blocks) * block

@@ -176,7 +176,7 @@ def test_turns_that_cannot_keep_to_the_clock_are_told(seconds: float, told: tupl
     assert len(composed.notes) == 2  # of the run that comes
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, "a", "b"])), min_size=1, max_size=12),
     st.sampled_from([0.5, 1.0, 4.0]),

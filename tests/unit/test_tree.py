@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.simulate.tree import PrefixTree, common_prefix
@@ -24,7 +24,6 @@ def longest(ids: Sequence[int], others: Sequence[Sequence[int]]) -> int:
 
 
 @given(SEQUENCES, IDS)
-@settings(deadline=None)
 def test_a_match_is_the_longest_prefix_shared_with_anything_inserted(
     sequences: list[list[int]], ids: list[int]
 ) -> None:
@@ -38,7 +37,6 @@ def test_a_match_is_the_longest_prefix_shared_with_anything_inserted(
 
 
 @given(SEQUENCES)
-@settings(deadline=None)
 def test_every_run_tells_who_brought_it_and_how_many_begin_with_it(sequences: list[list[int]]) -> None:
     tree = PrefixTree()
     for sequence in sequences:
@@ -57,7 +55,6 @@ def test_every_run_tells_who_brought_it_and_how_many_begin_with_it(sequences: li
 
 
 @given(SEQUENCES)
-@settings(deadline=None)
 def test_a_run_stands_behind_as_many_tokens_as_it_is_told(sequences: list[list[int]]) -> None:
     tree = PrefixTree()
     for sequence in sequences:
@@ -83,13 +80,11 @@ def test_runs_are_split_where_sequences_part() -> None:
 
 
 @given(IDS, IDS)
-@settings(deadline=None)
 def test_common_prefix_stops_at_the_first_difference(a: list[int], b: list[int]) -> None:
     assert common_prefix(a, array("I", b)) == shared(a, b)
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
-@settings(deadline=None)
 def test_common_prefix_of_long_sequences(same: int, left: int, right: int) -> None:
     head = [*range(same)]
     assert common_prefix([*head, *[2_000] * left], [*head, *[3_000] * right]) == same

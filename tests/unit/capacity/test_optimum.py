@@ -27,7 +27,7 @@ def distinct(rows: list[Row]) -> int:
 
 
 @given(rows=WHOLE, slots=st.integers(0, 5), match=st.sampled_from(["prefix", "any"]), warm=st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_it_is_the_optimum_where_blocks_are_worth_the_same(rows: list[Row], slots: int, match: str, warm: int) -> None:
     assume(distinct(rows) <= 12)
     rules = Rules(match="any" if match == "any" else "prefix")
@@ -38,7 +38,7 @@ def test_it_is_the_optimum_where_blocks_are_worth_the_same(rows: list[Row], slot
 
 
 @given(rows=TINY, slots=st.integers(0, 5), rules=st.sampled_from(RULES), warm=st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nothing_exceeds_it(rows: list[Row], slots: int, rules: Rules, warm: int) -> None:
     assume(distinct(rows) <= 12)
     found = simulate(rows, B, "optimum", slots=slots, rules=rules, warm_rows=warm)
@@ -49,7 +49,7 @@ def test_nothing_exceeds_it(rows: list[Row], slots: int, rules: Rules, warm: int
 
 
 @given(rows=traces(requests=20), slots=st.integers(0, 20), rules=st.sampled_from(RULES), warm=st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_policy_exceeds_it(rows: list[Row], slots: int, rules: Rules, warm: int) -> None:
     found = simulate(rows, B, "optimum", slots=slots, rules=rules, warm_rows=warm)
     ceiling = simulate(rows, B, slots=None, rules=rules, warm_rows=warm).hit_tokens

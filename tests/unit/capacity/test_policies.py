@@ -36,13 +36,13 @@ def same(rows: list[Row], policy: str, rules: Rules) -> None:
 
 @pytest.mark.parametrize("policy", ONLINE)
 @given(rows=traces(), rules=st.sampled_from(RULES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_policy_is_what_is_played(policy: str, rows: list[Row], rules: Rules) -> None:
     same(rows, policy, rules)
 
 
 @given(rows=traces(), rules=st.sampled_from(HEAD_FIRST))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_head_first_is_what_is_played(rows: list[Row], rules: Rules) -> None:
     same(rows, "lru", rules)
 
@@ -58,7 +58,7 @@ def test_longer_traces_in_caches_that_fill(policy: str, rules: Rules) -> None:
 
 
 @given(rows=traces(), rules=st.sampled_from([REFERENCE, ENGINE]), slots=st.integers(0, 20), warm=st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_lru_is_the_curve_in_one_pass(rows: list[Row], rules: Rules, slots: int, warm: int) -> None:
     curve = stack_pass(rows, B, rules, warm_rows=warm)
     found = simulate(rows, B, "lru", slots=slots, rules=rules, warm_rows=warm)
@@ -72,7 +72,7 @@ def test_lru_is_the_curve_in_one_pass(rows: list[Row], rules: Rules, slots: int,
 
 
 @given(rows=traces(), slots=st.integers(0, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_lru_is_the_cache_of_the_simulated_engine(rows: list[Row], slots: int) -> None:
     paths, engine = Paths(B, REFERENCE), PrefixCache(slots)
     cache = LRU(slots, paths.costs)

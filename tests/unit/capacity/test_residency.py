@@ -44,7 +44,7 @@ def gaps(found: Gaps, pairs: list[tuple[int, int]], rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("policy", ["lru", "fifo", "lfu", "s3fifo"])
 @given(rows=traces(), slots=st.integers(0, 15), rules=st.sampled_from(RULES), warm=st.integers(0, 4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_how_long_blocks_stay_and_wait(policy: str, rows: list[Row], slots: int, rules: Rules, warm: int) -> None:
     found, told = simulate(rows, B, policy, slots=slots, rules=rules, warm_rows=warm), play(rows, policy, slots, rules)
     gaps(found.residency.lifetime, told.lifetimes, rows)
@@ -53,7 +53,7 @@ def test_how_long_blocks_stay_and_wait(policy: str, rows: list[Row], slots: int,
 
 
 @given(rows=traces(requests=30, longest=2), slots=st.integers(0, 15))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_working_set_does_not_depend_on_the_cache(rows: list[Row], slots: int) -> None:
     found = simulate(rows, B, slots=slots).working_set
     windows: dict[int, dict[tuple[object, ...], int]] = {}

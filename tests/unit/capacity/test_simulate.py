@@ -27,7 +27,7 @@ ANY = {
 
 
 @given(**ANY)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_tokens_add_up(rows: list[Row], policy: str, rules: Rules, slots: int, warm: int) -> None:
     found = simulate(rows, B, policy, slots=slots, rules=rules, warm_rows=warm)
     ceiling = simulate(rows, B, policy, slots=None, rules=rules, warm_rows=warm)
@@ -52,7 +52,7 @@ def test_tokens_add_up(rows: list[Row], policy: str, rules: Rules, slots: int, w
 
 
 @given(**ANY)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_why_tokens_were_missed(rows: list[Row], policy: str, rules: Rules, slots: int, warm: int) -> None:
     found = simulate(rows, B, policy, slots=slots, rules=rules, warm_rows=warm)
     told = play(rows, "lru", None, rules)
@@ -61,7 +61,7 @@ def test_why_tokens_were_missed(rows: list[Row], policy: str, rules: Rules, slot
 
 
 @given(**ANY)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_names_of_ids_and_scopes_are_nothing(rows: list[Row], policy: str, rules: Rules, slots: int, warm: int) -> None:
     renamed = [
         r._replace(ids=array("q", [7 - 3 * block for block in r.ids]), scope=("scope", r.scope), line=r.line + 100)
@@ -74,7 +74,7 @@ def test_names_of_ids_and_scopes_are_nothing(rows: list[Row], policy: str, rules
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(rows=traces(), rules=st.sampled_from(RULES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_room_no_hits_and_all_the_room_all_hits(policy: str, rows: list[Row], rules: Rules) -> None:
     nothing, unlimited = (simulate(rows, B, policy, slots=slots, rules=rules) for slots in (0, None))
     assert (nothing.hit_tokens, nothing.evictions) == (0, 0)

@@ -34,7 +34,7 @@ TEXTS = st.text(max_size=20)
 SECRET = st.text('αβγδεζηΑΒΓΔ:{}[]"\n', min_size=8, max_size=60)  # nothing of it is a word of ours
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(BODIES, BODIES, IDS, IDS, st.none() | st.tuples(TEXTS, TEXTS))
 def test_any_bodies(a: dict[str, Any], b: dict[str, Any], left: list[int], right: list[int], texts: Any) -> None:
     for found in (
@@ -55,7 +55,7 @@ def grams(text: str) -> set[str]:
     return {text[at : at + 4] for at in range(len(text) - 3)}
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(SECRET, SECRET, st.sampled_from(["system", "user", "assistant", "tool", "tools", "prompt", "role"]))
 def test_no_text_is_told_unless_it_was_asked_for(one: str, other: str, place: str) -> None:
     a, b = _with(one, place), _with(other, place)
@@ -80,7 +80,7 @@ PLANTED = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.text("xyz ", max_size=9), PLANTED, PLANTED, st.text("pqr ", max_size=9))
 def test_either_side_gives_the_same_class(before: str, one: str, other: str, behind: str) -> None:
     a, b = ({"messages": [{"role": "system", "content": before + planted + behind}]} for planted in (one, other))

@@ -57,7 +57,7 @@ def test_a_beginning_of_an_answer_gives_nothing_back() -> None:
     assert appended(a, b, 10) == 30
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(SEQUENCES, SEQUENCES, SEQUENCES, st.integers(1, 9))
 def test_runs_are_shared_long_in_order_and_as_long_as_they_can_be(
     head: list[int], a: list[int], b: list[int], anchor: int

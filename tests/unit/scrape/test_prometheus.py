@@ -207,7 +207,7 @@ def scraped(draw: st.DrawFn) -> tuple[dict[str, list[float]], Values]:
     return starts, values
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scraped())
 def test_the_newest_scrape_and_nothing_else(case: tuple[dict[str, list[float]], Values]) -> None:
     starts, values = case

@@ -53,7 +53,7 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS, st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_engine_equals_the_oracle(requests: list[tuple[list[int], int, str | None, bool, bool]], block: int) -> None:
     engine, oracle = Engine(EngineConfig(block_size=block, **FAST), [0, 1, 2, 2, 0]), Oracle(block)
 
@@ -80,7 +80,7 @@ def test_engine_equals_the_oracle(requests: list[tuple[list[int], int, str | Non
 
 
 @given(REQUESTS, st.integers(1, 4), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_device_and_store_together_equal_an_unlimited_cache(
     requests: list[tuple[list[int], int, str | None, bool, bool]], block: int, capacity: int
 ) -> None:

@@ -69,7 +69,7 @@ def test_any_documents(tmp_path_factory: pytest.TempPathFactory, name: str) -> N
     form = Form(tmp_path_factory.mktemp("any"), name)
     options = {} if name == "weka" else {"tokenizer": "builtin", "block_size": 2}
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(values(NAMES[name]), min_size=1, max_size=3), st.booleans())
     @example([{"requests": [], "id": ["secret"]}], False)
     def holds(documents: list[Any], strict: bool) -> None:
@@ -86,7 +86,7 @@ def test_any_documents(tmp_path_factory: pytest.TempPathFactory, name: str) -> N
     holds()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text('0,1."-: Z\r\tsecret\u0663', max_size=30), min_size=1, max_size=3), st.booleans())
 def test_any_tables(tmp_path_factory: pytest.TempPathFactory, lines: list[str], strict: bool) -> None:
     for name, header in (("azure", "TIMESTAMP,ContextTokens,GeneratedTokens"), ("bodies", "request_json,time")):

@@ -81,7 +81,7 @@ def test_ids_are_63_bits_and_the_same_in_every_run(form: Bodies) -> None:
     assert list(row.ids) == [606342732960310682, 8360453493279590667]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text("ab", min_size=1, max_size=14), min_size=2, max_size=5), st.integers(1, 5))
 def test_prompts_share_the_blocks_of_their_common_text(
     tmp_path_factory: pytest.TempPathFactory, prompts: list[str], size: int

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.rows import Row
@@ -45,7 +45,6 @@ def weights(length: int, count: int, size: int) -> list[int]:
 
 
 @given(length=st.integers(1, 120), count=st.integers(1, 12))
-@settings(deadline=None)
 def test_sizes_that_fit_are_those_where_each_id_has_tokens_and_at_most_a_block_has_none(
     length: int, count: int
 ) -> None:
@@ -89,7 +88,6 @@ def test_sizes_that_fit_a_row_with_weights_hold_its_largest_block() -> None:
     rows=st.lists(st.tuples(st.integers(1, 200), st.sampled_from(["ceil", "floor", "none"])), min_size=1),
     size=st.integers(1, 50),
 )
-@settings(deadline=None)
 def test_tokens_of_ids_and_uncovered_ones_are_the_input(rows: list[tuple[int, str]], size: int) -> None:
     given = []
     for at, (length, style) in enumerate(rows, 1):
@@ -106,7 +104,6 @@ def test_tokens_of_ids_and_uncovered_ones_are_the_input(rows: list[tuple[int, st
 
 
 @given(length=st.integers(1, 100), count=st.integers(1, 30), size=st.integers(1, 40))
-@settings(deadline=None)
 def test_a_row_is_refused_where_an_id_has_no_tokens_or_more_than_a_block_has_no_id(
     length: int, count: int, size: int
 ) -> None:

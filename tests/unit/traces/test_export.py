@@ -78,7 +78,7 @@ def test_the_reference_s_hit_tokens_of_a_whole_trace(tmp_path: Path) -> None:
     assert len({number for one in made for number in one.ids}) == 43_924
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(-3, 3), max_size=5), st.integers(1, 6), st.sampled_from([None, "a", ("a", 1)])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.traces.ids import as_ids
@@ -14,20 +14,17 @@ SIGNED = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(st.lists(SIGNED))
-@settings(deadline=None)
 def test_signed_integers_are_themselves(values: list[int]) -> None:
     assert list(as_ids(values)) == values
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), unique=True), st.booleans())
-@settings(deadline=None)
 def test_unsigned_integers_keep_their_bits_also_as_text(values: list[int], text: bool) -> None:
     made = as_ids([str(value) if text else value for value in values])
     assert [value % 2**64 for value in made] == values
 
 
 @given(st.lists(st.text() | st.integers(2**64, 2**80).map(str), unique=True))
-@settings(deadline=None)
 def test_other_texts_are_told_apart(values: list[str]) -> None:
     made = as_ids(values)
     assert len(set(made)) == len(values)

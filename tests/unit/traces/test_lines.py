@@ -38,7 +38,7 @@ def packed(data: bytes, cuts: list[int]) -> bytes:
     cuts=st.none() | st.lists(st.integers(0, 60), max_size=3),
     spare=st.sampled_from([1, 2, 3, 7, 1000]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_lines_are_the_same_however_they_are_packed_and_split(
     path: Path, lines: list[tuple[str, str]], last: str, bom: bool, cuts: list[int] | None, spare: int
 ) -> None:
@@ -58,7 +58,7 @@ def test_lines_are_the_same_however_they_are_packed_and_split(
 
 
 @given(sizes=st.lists(st.integers(1, 9), max_size=8), limit=st.integers(1, 9), end=st.booleans(), many=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_lines_that_are_too_long_are_left_out_or_the_first_is_an_error(
     path: Path, sizes: list[int], limit: int, end: bool, many: bool
 ) -> None:

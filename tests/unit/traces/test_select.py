@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.errors import TraceError
@@ -162,7 +162,6 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, size=st.integers(1, 40), to=st.integers(1, 40))
-@settings(deadline=None)
 def test_a_scaled_trace_fits_its_block_size_and_hits_the_same_blocks(
     rows: list[tuple[int, str, int]], size: int, to: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.model import Lookup
@@ -17,7 +17,6 @@ PROMPTS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=12), min_siz
 
 
 @given(PROMPTS, st.integers(1, 3))
-@settings(deadline=None)
 def test_a_stack_holds_what_caches_of_every_size_hold(prompts: list[list[int]], block: int) -> None:
     visits = trace(Fleet().measured(), [], warmed=[Lookup(ids) for ids in prompts])
     assert [visit.lookup.ids for visit in visits] == prompts

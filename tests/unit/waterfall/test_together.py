@@ -63,7 +63,7 @@ CHOICES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1,
 
 
 @given(CHOICES, st.integers(1, 3), st.none() | st.integers(8, 30), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_engines_in_turn_give_exactly_what_was_planted(
     choices: list[tuple[int, int]], engines: int, capacity: int | None, warm: bool
 ) -> None:
@@ -75,7 +75,6 @@ def test_engines_in_turn_give_exactly_what_was_planted(
 
 
 @given(CHOICES, st.floats(0.1, 2.0), st.booleans())
-@settings(deadline=None)
 def test_on_one_engine_duplicates_are_told_from_the_times(
     choices: list[tuple[int, int]], gap: float, joins: bool
 ) -> None:
@@ -85,7 +84,6 @@ def test_on_one_engine_duplicates_are_told_from_the_times(
 
 
 @given(CHOICES, st.integers(1, 12))
-@settings(deadline=None)
 def test_a_capacity_that_is_not_known_claims_nothing_that_was_not_evicted(
     choices: list[tuple[int, int]], capacity: int
 ) -> None:
@@ -98,7 +96,6 @@ def test_a_capacity_that_is_not_known_claims_nothing_that_was_not_evicted(
 
 
 @given(CHOICES, st.integers(1, 3), st.none() | st.integers(8, 30))
-@settings(deadline=None)
 def test_totals_alone_are_enough_where_a_replay_gives_them(
     choices: list[tuple[int, int]], engines: int, capacity: int | None
 ) -> None:
@@ -137,7 +134,7 @@ FACTS = st.fixed_dictionaries(
 
 
 @given(SESSIONS, FACTS, st.integers(0, 3), st.booleans(), st.integers(0, 2))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_is_measured_the_parts_add_up(
     given_: list[tuple[int, int, int | None, int | None, int, bool, str, float, float | None]],
     facts: dict[str, Any],

@@ -101,7 +101,7 @@ WAYS = st.sampled_from([("builtin", "ids"), ("builtin", "text"), ("bos-eos", "te
 BLOCKS = st.sampled_from([1, 5, 16, 64])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(data=st.data(), way=WAYS, block=BLOCKS)
 def test_trees(data: st.DataObject, way: tuple[str, str], block: int) -> None:
     tokenizer, send = way
@@ -119,7 +119,7 @@ def test_trees(data: st.DataObject, way: tuple[str, str], block: int) -> None:
     check(composed, block)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(data=st.data(), way=WAYS, block=BLOCKS, align=st.sampled_from(["block", None]))
 def test_mixes(data: st.DataObject, way: tuple[str, str], block: int, align: Any) -> None:
     tokenizer, send = way
@@ -141,7 +141,7 @@ def test_mixes(data: st.DataObject, way: tuple[str, str], block: int, align: Any
     assert all(abs(columns[at] - requests / len(rates)) < 1 for at in range(len(rates)))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(
     way=WAYS, block=BLOCKS, context=st.integers(LEAD + 20, 200), contexts=st.integers(1, 6), rate=st.floats(0.2, 1),
     chunk=st.sampled_from([None, 1, 7, 48]), selection=st.sampled_from(["round_robin", "random"]),

@@ -37,7 +37,7 @@ def test_children_are_divided_evenly(above: int, here: int) -> None:
     assert max(map(len, children)) == paths.most_siblings[1]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(levels=LEVELS)
 def test_paths_are_those_of_a_tree(levels: tuple[tuple[int, int], ...]) -> None:
     paths = Paths(levels)

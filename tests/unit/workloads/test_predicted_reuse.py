@@ -39,7 +39,7 @@ def compose(
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(
     length=st.integers(8, 200),
     rate=st.floats(0, 1),

@@ -24,7 +24,7 @@ def compose(shape: SharedPrefix, block: int | None = 16, frame: Frame | None = N
     return shape.compose(told, builtin(), "n", as_ids=True, frame=frame)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(
     length=st.integers(1, 400), block=st.sampled_from([1, 7, 16, 128]), minimum=st.sampled_from([0, 40, 100]),
     header=st.integers(0, 60), own=st.integers(1, 5), rate=st.floats(0, 1),

@@ -303,9 +303,7 @@ JSON = st.recursive(
 )
 
 
-@settings(
-    max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=400, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(line=st.one_of(st.binary(max_size=60), JSON.map(lambda value: json.dumps(value).encode())), at=st.integers(0, 2))
 def test_any_line_is_read_or_named(write: Write, line: bytes, at: int) -> None:
     good = [json.dumps(CHAT).encode()] * 2
@@ -325,9 +323,7 @@ def _told(path: Path, format: str) -> str | None:
     return None
 
 
-@settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 10_000), packed=st.booleans(), listed=st.booleans())
 def test_a_file_that_breaks_off_is_never_read_in_part(write: Write, cut: int, packed: bool, listed: bool) -> None:
     rows = [CHAT, SHARED, TEXT, {"body": CHAT, "session": "x"}]

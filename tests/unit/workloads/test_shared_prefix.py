@@ -37,7 +37,7 @@ def shared(left: Request, right: Request) -> int:
 
 @pytest.mark.parametrize("tokenizer", ZOO)
 @pytest.mark.parametrize("send", ["ids", "text"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_any_two_prompts_share_exactly_p_or_nothing(tokenizer: str, send: str, data: st.DataObject) -> None:
     length = data.draw(st.integers(24, 300))

@@ -16,7 +16,7 @@ from pytest_kvcache.workloads.shares import Deal, Slot, apportion, deal_of, valu
 WEIGHTS = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(total=st.integers(0, 5000), weights=WEIGHTS)
 def test_parts_sum_to_the_whole_and_each_is_within_one_of_its_share(total: int, weights: list[int]) -> None:
     parts = apportion(total, weights)
@@ -50,7 +50,7 @@ def test_powers_of_the_rank() -> None:
     assert zipf(3, 0.0) == [1, 1, 1]
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(counts=st.lists(st.integers(0, 20), min_size=1, max_size=12), seed=st.text(max_size=4))
 def test_every_place_of_every_share_is_dealt_once(counts: list[int], seed: str) -> None:
     deal = Deal(tuple(counts), seed)

@@ -122,14 +122,14 @@ def check(rows: Sequence[Row], block: int, way: tuple[str, str]) -> None:
         assert [CHATS.tokens(body) for body in messages] == [list(prompt.ids) for prompt in prompts]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(rows_of_blocks())
 def test_ids_share_what_the_trace_says(made: tuple[list[Row], int]) -> None:
     check(*made, WAYS[0])
 
 
 @pytest.mark.parametrize("way", WAYS[1:], ids=" ".join)
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(data=st.data())
 def test_texts_and_chats_share_it_within_what_stands_around_them(way: tuple[str, str], data: st.DataObject) -> None:
     around = len(FRAME) if way[1] == "chat" else 2
@@ -137,7 +137,7 @@ def test_texts_and_chats_share_it_within_what_stands_around_them(way: tuple[str,
     check([*rows, row(around + 30, 0, 1, 2)], block, way)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(rows_of_blocks(), st.sampled_from([1, 4, 16]))
 def test_the_prediction_is_what_brute_force_finds(made: tuple[list[Row], int], block: int) -> None:
     composed = compose(*made)
@@ -216,7 +216,7 @@ def of_pieces(rows: Sequence[Row], size: int, block: int = 4) -> TracePrompts:
     return TracePrompts(branches(rows, block), Wording(vocabulary, "ids"), "n")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.integers(2, 5), st.integers(1, 40), st.booleans(), st.randoms(use_true_random=False))
 def test_more_ways_than_pieces_take_more_digits(size: int, ways: int, has_parent: bool, random: object) -> None:
     head = (9,) if has_parent else ()
