@@ -22,7 +22,7 @@ from .steps import Steps
 
 GROUPS = 64
 DEVIATIONS = 3.0  # standard errors that are stated: of few groups, some with large sessions, two would be too few
-_KEPT = 1 << 13  # distances that are counted apart; more are counted on a grid
+_KEPT = 1 << 15  # distances that are counted apart; when there are more, they are put on a grid of a few thousand
 _COARSE, _FINE = 2, 8  # 4 and 256 places between a budget and its double
 Changes = dict[int, float]
 
@@ -83,22 +83,18 @@ class Seen:
                 grouped[index] += lower
                 grouped[index + 1] += upper
         if len(hits) > self._kept:
-            self.hits = _folded(hits)
+            self.fold()
 
     def correct(self, distance: int, tokens: int) -> None:
         """Count a block that holds so many tokens more than others (less, when negative)."""
         self.less[distance] += tokens
         self.less[distance + 1] -= tokens
         if len(self.less) > self._kept:
-            self.less = _folded(self.less)
+            self.fold()
 
-    def close(self) -> None:
-        """Keep no more than a grid has places."""
-        self._kept = _KEPT
-        if len(self.hits) > _KEPT:
-            self.hits = _folded(self.hits)
-        if len(self.less) > _KEPT:
-            self.less = _folded(self.less)
+    def fold(self) -> None:
+        """Put all distances on a grid, where there are fewer."""
+        self.hits, self.less = _folded(self.hits), _folded(self.less)
 
 
 @dataclass(slots=True)

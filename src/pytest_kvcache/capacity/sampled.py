@@ -202,7 +202,9 @@ class Sampler:
         return self._stages[-1]
 
     def _look(self, mark: int, scope: Hashable, ids: array[int], now: Use) -> None:
-        """Look at requests of a large branch; let what they share become trunk."""
+        """Look at requests of a large branch; let what they share become trunk, if that is not too large itself."""
+        if self._trunk.blocks > self._branches.max_blocks:
+            return
         requests = self._large.setdefault(mark, [])
         requests.append((scope, ids))
         if len(requests) < _ENOUGH:
@@ -234,8 +236,8 @@ class Sampler:
             share = self._branches.share
             self._trunk.renew(self._branches.tidy())
             if self._branches.share < share:
-                stage.trunk.seen.close()
-                stage.branches.seen.close()
+                stage.trunk.seen.fold()
+                stage.branches.seen.fold()
                 return self._open(counted=stage.counted)
         return stage
 

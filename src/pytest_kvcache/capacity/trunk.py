@@ -131,12 +131,15 @@ class Trunk:
 
     def since(self, row: int) -> int:
         """Return the blocks that were used by a request or after it."""
-        blocks = self._used
-        for part in self._recent:
-            if part.last is None or part.last[0] >= row:
-                break
-            blocks -= len(part.ids)
-        return blocks
+        older = younger = 0
+        for old, young in zip(self._recent, reversed(self._recent), strict=True):  # from whichever end is nearer
+            if old.last is None or old.last[0] >= row:
+                return self._used - older
+            if young.last is None or young.last[0] < row:
+                return younger
+            older += len(old.ids)
+            younger += len(young.ids)
+        return 0
 
     def renew(self, changed: Callable[[Use], Use]) -> None:
         """Let every use be what has become of it."""
