@@ -18,7 +18,8 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-import peers_traces
+from peers_libraries import BLOCK
+from peers_traces import BASELINE, Peer, clawperf, peers
 from spent import Spent, spent, three
 
 from pytest_kvcache.capacity.rules import REFERENCE
@@ -35,12 +36,12 @@ SMALL = 16
 GOAL_PEER, GOAL_BLOCKS = 1.0, 2.0
 
 
-def ours(file: Path) -> peers_traces.Peer:
+def ours(file: Path) -> Peer:
     command = [sys.executable, str(Path(__file__).with_name("one_curve.py")), str(file), str(SLOTS)]
-    return peers_traces.Peer(OURS, command, lambda printed: int(printed.split()[0]))
+    return Peer(OURS, command, lambda printed: int(printed.split()[0]), {}, "tokens")
 
 
-def interleaved(commands: list[peers_traces.Peer], rounds: int) -> dict[str, list[Spent]]:
+def interleaved(commands: list[Peer], rounds: int) -> dict[str, list[Spent]]:
     taken: dict[str, list[Spent]] = {peer.name: [] for peer in commands}
     for peer in commands if rounds > 1 else ():  # not counted: reads files, and kvcache-simulator compiles itself
         spent(peer.command)
@@ -50,21 +51,35 @@ def interleaved(commands: list[peers_traces.Peer], rounds: int) -> dict[str, lis
     return taken
 
 
-def table(title: str, commands: list[peers_traces.Peer], rounds: int) -> dict[str, float]:
-    """Print what each command took; the ratio of each median to ours by its name."""
+def table(title: str, file: Path, commands: list[Peer], rounds: int) -> dict[str, float]:
+    """Print what each command took; return the ratio of each median to ours by its name.
+
+    Raises:
+        SystemExit: an answer is not what we say under the same rules.
+    """
     taken = interleaved(commands, rounds)
     mine = statistics.median(run.cpu for run in taken[OURS])
-    print(f"\n{title}, {rounds} rounds\n")
-    print("| command | CPU s, min / median / max | to ours | peak MiB | hits it says |")
+    print(f"\n{title}, {rounds} round{'s' * (rounds > 1)}\n")
+    print("| command | CPU s, min / median / max | to ours | peak MiB | hits |")
     print("|---|---|---|---|---|")
     ratios = {}
     for peer in commands:
         runs = taken[peer.name]
         ratios[peer.name] = statistics.median(run.cpu for run in runs) / mine
-        hits = peer.hits(runs[-1].printed)
+        hits = checked(peer, file, runs[-1].printed)
         row = (peer.name, three([run.cpu for run in runs]), f"{ratios[peer.name]:.2f}")
-        print(f"| {' | '.join(row)} | {max(run.peak_mib for run in runs):.0f} | {hits:,} |", flush=True)
+        print(f"| {' | '.join(row)} | {max(run.peak_mib for run in runs):.0f} | {hits} |", flush=True)
     return ratios
+
+
+def checked(peer: Peer, file: Path, printed: str) -> str:
+    """Return the hits that a command found, which have to be ours under its rules."""
+    hits = peer.hits(printed)
+    if peer.same is not None:
+        right = open_trace(file, block_size=BLOCK).simulate(blocks=SLOTS, **peer.same).hit_tokens
+        if hits != right:
+            raise SystemExit(f"{peer.name} hits {hits:,} tokens, and simulate(blocks={SLOTS}, {peer.same}) {right:,}")
+    return f"{hits:,} {peer.rules}"
 
 
 def split(rows: list[Row], block: int, into: int) -> Iterator[Row]:
@@ -77,8 +92,8 @@ def split(rows: list[Row], block: int, into: int) -> Iterator[Row]:
 
 def small_blocks(rounds: int) -> float:
     """Print the CPU time of the pass alone at both block sizes, from rows in memory; their ratio."""
-    large = list(open_trace(WHOLE, block_size=peers_traces.BLOCK))
-    sets = {peers_traces.BLOCK: large, SMALL: list(split(large, peers_traces.BLOCK, SMALL))}
+    large = list(open_trace(WHOLE, block_size=BLOCK))
+    sets = {BLOCK: large, SMALL: list(split(large, BLOCK, SMALL))}
     taken: dict[int, list[float]] = {size: [] for size in sets}
     ceilings = set()
     for _ in range(rounds):
@@ -94,26 +109,25 @@ def small_blocks(rounds: int) -> float:
     print("|---|---|---|---|")
     medians = {size: statistics.median(seconds) for size, seconds in taken.items()}
     for size, rows in sets.items():
-        ratio = medians[size] / medians[peers_traces.BLOCK]
+        ratio = medians[size] / medians[BLOCK]
         print(f"| {size} | {sum(len(row.ids) for row in rows):,} | {three(taken[size], 3)} | {ratio:.2f} |")
-    return medians[SMALL] / medians[peers_traces.BLOCK]
+    return medians[SMALL] / medians[BLOCK]
 
 
 def compared(python: str, asked: argparse.Namespace) -> list[str]:
     """Print the tables against others; the goals that were missed."""
-    commands = [ours(WHOLE), *peers_traces.peers(python, WHOLE, SLOTS)]
-    ratios = table(f"The whole trace; others: one LRU budget of {SLOTS:,} blocks", commands, asked.rounds)
+    commands = [ours(WHOLE), *peers(python, WHOLE, SLOTS)]
+    ratios = table(f"The whole trace; others: one LRU budget of {SLOTS:,} blocks", WHOLE, commands, asked.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        slow = peers_traces.clawperf(python, FIRST, SLOTS, Path(folder) / "out")
-        ratios |= table("Its first 1,000 requests", [ours(FIRST), slow], asked.rounds)
+        slow = clawperf(python, FIRST, SLOTS, Path(folder) / "out")
+        ratios |= table("Its first 1,000 requests", FIRST, [ours(FIRST), slow], asked.rounds)
         if asked.slow:
-            slow = peers_traces.clawperf(python, WHOLE, SLOTS, Path(folder) / "out")
-            table("The whole trace, once", [ours(WHOLE), slow._replace(name="clawperf, whole")], 1)
-    baseline = peers_traces.LIBRARIES["plain"]  # no tool, but what a budget costs at least
+            slow = clawperf(python, WHOLE, SLOTS, Path(folder) / "out")
+            table("The whole trace", WHOLE, [ours(WHOLE), slow._replace(name="clawperf, whole")], 1)
     return [
         f"{name} needs {ratio:.2f} times our CPU time, wanted more than {GOAL_PEER}"
         for name, ratio in ratios.items()
-        if name not in (OURS, baseline) and ratio <= GOAL_PEER
+        if name not in (OURS, BASELINE) and ratio <= GOAL_PEER
     ]
 
 
