@@ -229,7 +229,6 @@ class Estimate:
                 rises = (part.added[index + 1] - part.added[index]) / (end - start)
                 changes[start + 1] += rises - slope
                 slope = rises
-            changes[at_place(self._places - 1, _COARSE) + 1] -= slope
         return changes
 
 

@@ -272,6 +272,7 @@ def test_points_are_only_known_where_they_were_simulated() -> None:
         found.evictions(blocks=2)
     with pytest.raises(TraceError, match=r"0 blocks .* that were: 1\. A curve"):
         found.hit_rate(blocks=0)
+    assert simulated((1, 4, 2), (10, 24, 0)).points == (1, 4)  # what holds all need not be told twice
     assert found.budget_for(hit_rate=0.2).blocks == 3
     assert found.knee(within=0.2).blocks == 3
     assert found.knee().blocks == 4

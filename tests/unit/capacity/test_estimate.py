@@ -202,6 +202,16 @@ def test_a_stage_too_short_to_be_seen_goes_to_its_neighbour() -> None:
     assert rounded(found.tokens(), 10_000).most == 16 * (5 * 20 + 5 * 20) // 10
 
 
+def test_rows_that_only_fill_are_neighbours_of_their_own_kind() -> None:
+    stages = [stage(counted=False), stage(counted=False), stage()]
+    for one in stages:
+        one.branches.blocks, one.branches.requests = 10, 2
+    for at in (0, 2):
+        stages[at].branches.seen.add(0, 10, [(0, 5, 1)])
+    settled(stages)
+    assert [one.branches.blocks for one in stages] == [20, 10, 10]
+
+
 def test_nothing_seen_of_what_counts_is_an_error() -> None:
     stages = [stage(counted=False), stage()]
     stages[0].branches.blocks, stages[0].branches.requests = 5, 2

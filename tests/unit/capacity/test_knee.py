@@ -13,6 +13,7 @@ from pytest_kvcache.capacity.curve import Curve
 from pytest_kvcache.capacity.points import Point
 from pytest_kvcache.capacity.rules import REFERENCE
 from pytest_kvcache.capacity.stack import StackPass, stack_pass
+from pytest_kvcache.capacity.steps import Steps
 from pytest_kvcache.errors import TraceError
 from pytest_kvcache.model import Row
 
@@ -140,3 +141,22 @@ def test_what_is_no_difference_of_rates_is_an_error(within: Any) -> None:
 def test_a_knee_further_below_than_the_ceiling_is_no_cache() -> None:
     assert curve(rounds(10, 3)).knee(within=1).blocks == 0
     assert curve([[1], [2]]).knee().blocks == 0
+
+
+def ramp(blocks: int) -> Curve:
+    """Every block of the budget hits once, of twice as many that are asked for."""
+    return Curve.of_stack(StackPass(Steps.of({1: B, blocks + 1: -B}), Steps.of({}), 9, 2 * B * blocks, 0, blocks), B)
+
+
+def test_a_difference_is_taken_as_it_is_written() -> None:
+    assert ramp(50).knee(within=0.29).blocks == 50 - 29  # the nearest binary fraction is below 0.29
+    assert ramp(1000).knee(within=0.01).blocks == 1000 - 20
+    assert [ramp(1000).regime(blocks=at).name for at in (979, 980)] == ["growing", "plateau"]
+
+
+def test_what_twice_the_budget_brings_for_the_most_part_grows() -> None:
+    # of 200 tokens 196 hit at a distance of 1, two at 6 and two at 90: twice 3 blocks bring half of what is missing
+    hits = Steps.of({1: 196, 2: -196, 6: 2, 7: -2, 90: 2, 91: -2})
+    curve = Curve.of_stack(StackPass(hits, Steps.of({}), 9, 200, 0, 200), 1)
+    assert (curve.regime(blocks=3).name, curve.regime(blocks=3).gain) == ("growing", 0.01)
+    assert curve.regime(blocks=2).name == "thrashing"  # and twice 2 blocks bring nothing of it

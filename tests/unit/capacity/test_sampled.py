@@ -167,6 +167,21 @@ def test_distances_within_shared_beginnings_are_not_blown_up() -> None:
     assert all(0 <= found.tokens(blocks) - exact.tokens(blocks) <= B * blocks for blocks in range(9))
 
 
+def test_requests_without_a_branch_are_sampled_like_others() -> None:
+    """Most ask for the 4 blocks of A alone, which stay at hand in a cache of 4, one of ten for B and more."""
+    rows = []
+    for n in range(6000):
+        ids = [*range(10, 18), 1000 + n] if n % 10 == 0 else [*range(4), 1000 + n] if n % 10 == 5 else range(4)
+        rows.append(Row(n, len(ids) * B, array("q", ids)))
+    exact = stack_pass(rows, B, REFERENCE)
+    found = sampled_pass(rows, B, REFERENCE, share=0.1, window=200)
+    assert exact.tokens(4) / exact.tokens.most == pytest.approx(
+        8 * 4 / (9 * 4 + 8), abs=0.001
+    )  # A is not at hand after B
+    assert found.tokens(4) == pytest.approx(exact.tokens(4), rel=0.05)
+    assert found.sampled == pytest.approx(600, abs=75)
+
+
 def test_a_session_of_its_own_does_not_stand_for_others() -> None:
     """Two turns of 40 blocks, the second one after 100 requests of one block each: at a distance of 101 to 140."""
     fresh = itertools.count(10_000)

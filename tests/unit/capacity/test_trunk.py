@@ -49,6 +49,7 @@ def test_a_request_is_followed_as_far_as_it_goes(beginnings: list[Ids], request:
     told.grow(ids(request[:at]), None, None)
     assert mark == told.follow(ids(request), at, None)[2]  # whatever the trunk looks like, a place has one mark
     assert [block for step in part.path() for block in step.ids] == request[:at] if part else at == 0
+    assert part is None or all(step.ids for step in part.path())
 
 
 def test_places_have_marks_of_their_own() -> None:
