@@ -73,19 +73,20 @@ def test_distances_of_a_branch_are_those_of_its_own_and_of_others() -> None:
 
 def test_halving_keeps_lower_marks_and_what_they_used() -> None:
     branches = Branches(1.0, 100)
-    marks = [WORD // 16 * part for part in range(1, 16, 2)]
+    marks = [WORD // 16 * part for part in (1, 9, 3, 11, 5, 13, 7, 15)]
     for row, mark in enumerate(marks):
         branches.use(blocks(12), mark, row, 12 * row)
     assert not branches.full()
     assert branches.held == 96
     moments: list[Use] = [(row, 0, row + 1, 12.0 * (row + 1)) for row in range(8)]
-    branches.use(blocks(12), marks[1] + 1, 8, 96)
+    branches.use(blocks(12), WORD // 16 * 2, 8, 96)
     assert branches.full()
     changed = branches.tidy()
     assert (branches.share, branches.held) == (0.5, 96)
     assert branches.limit == 2**63
-    # the first four, and the last one, are left: of 9 requests five; so is what they used
+    # every other one, and the last one, are left: of 9 requests five, and so of what they used
     assert branches.sampled == (5, 60.0)
-    assert [changed(moment)[2] for moment in moments] == [1, 2, 3, 4, 4, 4, 4, 4]
+    assert [changed(moment)[2] for moment in moments] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert changed(moments[7])[3] == pytest.approx(96 * 5 / 9)
-    assert branches.use(blocks(12), marks[3], 9, 108) == [(0, 12, pytest.approx(60.0, abs=12), 3)]
+    # behind the fifth request 48 blocks were used: 24 of them are known, of the others as many as were before: 21.3
+    assert branches.use(blocks(12), marks[4], 9, 108) == [(0, 12, pytest.approx(24 + 21.3 * 0.9, abs=0.1), 4)]
