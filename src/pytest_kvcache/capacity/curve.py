@@ -305,5 +305,5 @@ class Curve:
     def _headline(self) -> str:
         if not self.ceiling:
             return f"{self.policy} of {self.name}: {'ceiling 0' if self.input_tokens else 'no tokens counted'}"
-        sampled = ", sampled" if self.errors else ""
-        return f"{self.policy} of {self.name}{sampled}: ceiling {self.ceiling:.3f}, knee {self.knee()} within 0.01"
+        off = f" (sampled, error {self.error(blocks=self.unique_blocks):.3f})" if self.errors else ""
+        return f"{self.policy} of {self.name}: ceiling {self.ceiling:.3f}{off}, knee {self.knee()} within 0.01"

@@ -125,8 +125,7 @@ class Sampler:
         events, given, covered = self._events, self._input, self._covered
         stage, limit, (sampled, touches) = self._stages[-1], branches.limit, branches.sampled
         trunk, grown, counted = stage.trunk, stage.branches, stage.counted
-        often, thin = self._often, branches.share < 1
-        number = self._rows - 1
+        often, thin, number = self._often, branches.share < 1, self._rows - 1
         for number, row in enumerate(rows, self._rows):
             if number == self._warm_rows and number:
                 stage = self._open(counted=True)
@@ -194,7 +193,7 @@ class Sampler:
 
     def _note(self) -> Note:
         share = self._branches.share
-        sentence = f"estimated from {self._sampled:,} requests that were followed, of {share:.3g} of the sessions"
+        sentence = f"estimated from {self._sampled:,} requests, those of {share:.3g} of the sessions (at the end)"
         return Note("sampled", self._sampled, None, sentence)
 
     def _open(self, *, counted: bool) -> Stage:

@@ -284,8 +284,9 @@ def test_a_curve_tells_that_it_is_sampled() -> None:
     assert curve.error(blocks=0) == 0
     assert abs(curve.hit_rate(blocks=2000) - exact.tokens(2000) / exact.input_tokens) <= curve.error(blocks=2000)
     assert curve.notes == found.notes
-    assert f"estimated from {found.sampled:,} requests that were followed, of 0.05 of the sessions" in str(curve)
-    assert "lru of chats, sampled: ceiling" in repr(curve)
+    assert f"estimated from {found.sampled:,} requests, those of 0.05 of the sessions" in str(curve)
+    off = found.errors(found.blocks) / found.input_tokens if found.errors else 0.0
+    assert f"lru of chats: ceiling {curve.ceiling:.3f} (sampled, error {off:.3f}), knee" in repr(curve)
     assert Curve.from_json(json.loads(json.dumps(curve.to_json()))) == curve
 
 
