@@ -1,0 +1,110 @@
+"""The floor: what does it cost to send requests with aiohttp and to stamp each piece of content, and nothing else?
+
+    python bare_client.py URL PROMPTS --requests N --concurrency N [--clock sent|post] [--out FILE]
+
+PROMPTS has one JSON string a line; they are taken in turn. Events are found by their bytes, none is parsed. The clock
+starts when aiohttp has handed the body to the socket (its trace hook), or before ``session.post``, as most clients do.
+FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and content stamps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+from load_stream import MODEL
+
+CONTENT, EMPTY = b'"content":"', b'"content":""'
+
+
+def bodies(prompts: Path, requests: int) -> Iterator[bytes]:
+    """Yield request bodies that were made once for each prompt."""
+    asked = {"model": MODEL, "stream": True, "stream_options": {"include_usage": True}, "max_tokens": 128}
+    made = []
+    for line in prompts.read_text(encoding="utf-8").splitlines():
+        messages = [{"role": "user", "content": json.loads(line)}]
+        made.append(json.dumps({**asked, "messages": messages}, separators=(",", ":")).encode())
+    return islice(cycle(made), requests)
+
+
+async def one(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[float, list[float], bytes]:
+    """Send a request; when its clock started, when each content event came, and what the first piece was."""
+    stamp = SimpleNamespace(sent=monotonic())
+    stamps: list[float] = []
+    first = rest = b""
+    async with session.post(url, data=body, trace_request_ctx=stamp) as response:
+        async for piece in response.content.iter_any():
+            at = monotonic()
+            if rest:
+                piece = rest + piece
+            end = piece.rfind(b"\n\n") + 2
+            if end < len(piece):  # an event is not complete yet, or none
+                piece, rest = (piece[:end], piece[end:]) if end > 1 else (b"", piece)
+            else:
+                rest = b""
+            found = piece.count(CONTENT) - piece.count(EMPTY)
+            if found:
+                first = first or piece
+                stamps.extend([at] * found)
+    return stamp.sent, stamps, first
+
+
+async def all_of(asked: argparse.Namespace) -> list[tuple[float, list[float], bytes]]:
+    trace = aiohttp.TraceConfig()
+
+    async def stamp_sent(_session: object, context: Any, _params: object) -> None:
+        context.trace_request_ctx.sent = monotonic()
+
+    if asked.clock == "sent":
+        trace.on_request_chunk_sent.append(stamp_sent)
+    url = f"{asked.url}/v1/chat/completions"
+    waiting = bodies(asked.prompts, asked.requests)
+    done = []
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        headers={"Content-Type": "application/json"},
+        read_bufsize=1 << 16,
+        trace_configs=[trace] if asked.clock == "sent" else [],
+    ) as session:
+
+        async def worker() -> None:  # ends when none is waiting
+            done.extend([await one(session, url, body) for body in waiting])
+
+        await asyncio.gather(*(worker() for _ in range(asked.concurrency)))
+    return done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The floor of load clients on aiohttp.")
+    parser.add_argument("url")
+    parser.add_argument("prompts", type=Path)
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--clock", choices=["sent", "post"], default="post")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+
+    done = asyncio.run(all_of(asked))
+    counts = {len(stamps) for _, stamps, _ in done}
+    print(f"{len(done)} answers of {counts} content events")
+    if len(counts) != 1:
+        raise SystemExit("every answer has as many content events as every other; they were not all found")
+    if asked.out is not None:
+        with asked.out.open("w") as file:
+            for sent, stamps, first in done:
+                number = re.search(rb"\br(\d+)\b", first)
+                assert number is not None
+                file.write(json.dumps([int(number[1]), sent, stamps]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
