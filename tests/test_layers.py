@@ -25,6 +25,9 @@ PURE = {
         f"{name}.py"
         for name in (
             "conclude",
+            "distribution",
+            "ledger",
+            "production",
             "errors",
             "expected",
             "judge",
@@ -32,6 +35,7 @@ PURE = {
             "diagnose",
             "reconcile",
             "spread",
+            "stretch",
             "latency",
             "histogram",
             "lookups",

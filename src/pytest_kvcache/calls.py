@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,20 +115,19 @@ class Calls:
         rules = self.profile.lookups
         return (_samples(body) > 1 and not rules.samples_usage) or (_is_list(body) and not rules.list_usage)
 
-    def with_zeros(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+    def with_zeros(self, exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
         """Return exchanges with the zeros that this version leaves out of its usage.
 
         "Left out because it is zero" and "never reported" look alike, so one answer of the run that reports a number
         has to show that the server does report them (vLLM up to 0.23).
         """
-        kept = tuple(exchanges)
         version = self.facts.version
         omits = version is not None and any(
             rule.absent_is_zero and in_range(version, rule.absent_is_zero) for rule in self.profile.usage
         )
-        if self.usage_absent is not None or not omits or all(e.cached_tokens is None for e in kept):
-            return kept
-        return tuple(replace(e, cached_tokens=0) if _leaves_out_zero(e) else e for e in kept)
+        if self.usage_absent is not None or not omits or all(e.cached_tokens is None for e in exchanges):
+            return exchanges
+        return tuple(replace(e, cached_tokens=0) if _leaves_out_zero(e) else e for e in exchanges)
 
 
 def _leaves_out_zero(exchange: Exchange) -> bool:

@@ -15,6 +15,7 @@ from .conclude import conclude
 from .diagnose import prefill_problem
 from .endpoint import Endpoint
 from .errors import EndpointError, WorkloadError
+from .ledger import Ledger
 from .model import Composed, Exchange, Finding, Grain, Measurement, Phase, Prompt, Request, ResetMode, Session
 from .model.sent import alone
 from .pace import Pace
@@ -171,7 +172,7 @@ class _Run:
     async def measure(self) -> Measurement:
         make_probe = partial(_probe_prompt, self.site)
         state = await reset(self.client, self.target, self.plan.reset, make_probe, self.site.ask)
-        done: dict[load.Place, Exchange] = {}
+        done = Ledger()
         window = Window(self.client, self.target, findings=list(self.target.findings))
         sampler = Sampler(self.client, self.target.readers, self.plan.sample_interval)
         result = Measurement(
@@ -188,7 +189,7 @@ class _Run:
                 return self._concluded(replace(result, prefill=self.prefilled, findings=(*window.findings, problem)))
             async with sampler:
                 await self._drive(self.composed.sessions(), "load", len(self.composed), done)
-            await window.close(self._looked_up(done.values()), sampler=sampler)
+            await window.close(self._looked_up(done.exchanges), sampler=sampler)
         except asyncio.CancelledError:
             if self.keep is not None:
                 total = len(self.composed)
@@ -199,9 +200,9 @@ class _Run:
 
     async def _prefill(self) -> Finding | None:
         requests = list(self.composed.prefill())
-        done: dict[load.Place, Exchange] = {}
+        done = Ledger("prefill")
         await self._drive(alone(iter(requests)), "prefill", len(requests), done)
-        self.prefilled = self.site.calls.with_zeros(load.in_order(done))
+        self.prefilled = tuple(self.site.calls.with_zeros(done.exchanges))
         problem = prefill_problem(self.prefilled)
         if problem is None and requests and self.plan.settle:
             await self._until_readable(requests[-1])
@@ -217,9 +218,7 @@ class _Run:
             if (await self.site.ask(request)).cached_tokens:
                 return
 
-    async def _drive(
-        self, sessions: Iterator[Session], phase: Phase, total: int, into: dict[load.Place, Exchange]
-    ) -> None:
+    async def _drive(self, sessions: Iterator[Session], phase: Phase, total: int, into: Ledger) -> None:
         report, plan = self.progress, self.plan
         await load.drive(
             sessions,
@@ -242,11 +241,17 @@ class _Run:
         self,
         result: Measurement,
         window: Window,
-        done: dict[load.Place, Exchange],
+        done: Ledger,
         *more: Finding,
     ) -> Measurement:
-        exchanges = self.site.calls.with_zeros(load.in_order(done))
-        measured = replace(result, exchanges=exchanges, prefill=self.prefilled, findings=more)
+        measured = replace(
+            result,
+            exchanges=self.site.calls.with_zeros(done.exchanges),
+            gaps=done.gaps,
+            produced=done.produced,
+            prefill=self.prefilled,
+            findings=more,
+        )
         return _with_window(measured, window)
 
     def _concluded(self, measured: Measurement) -> Measurement:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
+from .gate import Closed, Gate
+from .ledger import Place as Place
 from .model import Exchange, Request, Session
 from .pace import Pace
 
-Place = tuple[int, int]
-"""Number of a session and of a request in it."""
-
 Send = Callable[[Request], Awaitable[Exchange]]
 Progress = Callable[[int], None]
+
+
+class Into(Protocol):
+    """Receives exchanges: a dict does, and so does a :class:`~pytest_kvcache.ledger.Ledger`."""
+
+    def __setitem__(self, place: Place, exchange: Exchange, /) -> None: ...
+    def __len__(self) -> int: ...
 
 
 async def drive(
@@ -25,9 +30,10 @@ async def drive(
     send: Send,
     pace: Pace,
     *,
-    into: dict[Place, Exchange],
+    into: Into,
     progress: Progress | None = None,
     now: Callable[[], float] = time.monotonic,
+    gate: Gate | None = None,
 ) -> None:
     """Play sessions at a pace until the last one has ended; each has one request in flight.
 
@@ -51,19 +57,19 @@ async def drive(
         into: receives each exchange under its place, so that a cancelled run keeps what it has.
         progress: told how many requests are done after each.
         now: monotonic seconds, on the clock of the exchanges.
+        gate: of this pace, for who changes it meanwhile. When it is closed no session begins, and who is going ends
+            after the request in flight.
 
     Raises:
         Exception: whatever a session raised; all others are ended first.
     """
-    crew = _Crew()
-    places, timers = _places(pace)
-    play = _Play(crew, send, into, progress, now, places)
-    crew.start(play.begin(sessions, pace))
+    crew, gate = _Crew(), gate or Gate(pace, now)
+    play = _Play(crew, send, into, progress, now, gate)
+    crew.start(play.begin(sessions))
     try:
         await crew.over
     finally:
-        for timer in timers:
-            timer.cancel()
+        gate.close()
         await crew.dismiss()
         play.close()
 
@@ -73,41 +79,30 @@ def in_order(exchanges: dict[Place, Exchange]) -> tuple[Exchange, ...]:
     return tuple(exchange for _, exchange in sorted(exchanges.items(), key=lambda item: item[0]))
 
 
-def _places(pace: Pace) -> tuple[asyncio.Semaphore | None, list[asyncio.TimerHandle]]:
-    openings = pace.openings()
-    if openings is None:
-        return None, []
-    places, loop = asyncio.Semaphore(0), asyncio.get_running_loop()
-    timers = [loop.call_later(seconds, places.release) for seconds in openings]
-    return places, timers
-
-
 @dataclass(slots=True)
 class _Play:
     crew: _Crew
     send: Send
-    into: dict[Place, Exchange]
+    into: Into
     progress: Progress | None
     now: Callable[[], float]
-    places: asyncio.Semaphore | None
-    origin: float = 0.0
+    gate: Gate
     going: set[Session] = field(default_factory=set)
 
-    async def begin(self, sessions: Iterable[Session], pace: Pace) -> None:
+    async def begin(self, sessions: Iterable[Session]) -> None:
         """Start every session in its time."""
-        self.origin = self.now()
-        due: Iterator[float | None] = repeat(None)
-        if pace.rate is not None:
-            due = (self.origin + seconds for seconds in pace.due())
-        for number, (session, moment) in enumerate(zip(sessions, due)):  # noqa: B905 - due times have no end
+        gate = self.gate
+        gate.open()
+        for number, session in enumerate(sessions):
             self.going.add(session)
+            moment = gate.due()
             request = next(session, None)
             if request is not None and request.due is not None:
-                moment = self.origin + request.due
-            if self.places is not None:
-                await self.places.acquire()
-            if moment is not None:
-                await self._until(moment)
+                moment = gate.origin + request.due
+            try:
+                moment = await gate.admit(moment)
+            except Closed:
+                break
             self.crew.start(self._session(number, session, request, moment))
             await asyncio.sleep(0)  # it is sent before the next one is made
 
@@ -124,14 +119,16 @@ class _Play:
                 request = session.send(exchange)
             except StopIteration:
                 break
+            if self.gate.closed:
+                session.close()
+                break
             due = self._later(request, exchange.end)
         self.going.discard(session)
-        if self.places is not None:
-            self.places.release()
+        self.gate.leave()
 
     def _later(self, request: Request, answered: float) -> float | None:
         """Return when a later request of a session is due; None: once its pause is over, by no clock."""
-        return None if request.due is None else max(self.origin + request.due, answered + request.pause)
+        return None if request.due is None else max(self.gate.origin + request.due, answered + request.pause)
 
     async def _exchange(self, request: Request, due: float | None) -> Exchange:
         if due is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from . import latency
+from .distribution import Latency
 from .errors import MeasurementError
 from .judge import judge
-from .latency import Latency
 from .model import Exchange, Expectation, Measurement, Tokens, Verdict
 from .turns import Turns
 
@@ -70,8 +70,8 @@ class Result:
         return self.measurement.engines
 
     @property
-    def exchanges(self) -> tuple[Exchange, ...]:
-        """Every measured request in workload order."""
+    def exchanges(self) -> Sequence[Exchange]:
+        """Every measured request in workload order, without the stamps of its chunks (see :attr:`itl`)."""
         return self.measurement.exchanges
 
     @property
@@ -86,8 +86,13 @@ class Result:
 
     @property
     def itl(self) -> Latency:
-        """Inter-token latency, seconds."""
-        return latency.itl(self.exchanges)
+        """Inter-token latency: gaps between content chunks of all requests, seconds, exact to a microsecond."""
+        return self.measurement.gaps
+
+    @property
+    def tpot(self) -> Latency:
+        """Time per output token of each request, seconds."""
+        return latency.tpot(self.exchanges)
 
     @property
     def e2e(self) -> Latency:

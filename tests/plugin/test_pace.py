@@ -29,7 +29,7 @@ SCHEDULED = """
     assert times == sorted(times)
     assert all(e.queued >= e.scheduled for e in exchanges)
     assert [e.ttft for e in exchanges] == [e.first_content - e.scheduled for e in exchanges]
-    assert result.ttft.samples == tuple(sorted(e.ttft for e in exchanges))
+    assert list(result.ttft.samples) == list(sorted(e.ttft for e in exchanges))
 """
 
 

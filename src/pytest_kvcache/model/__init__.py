@@ -12,13 +12,17 @@ from .concluded import Status, Verdict
 from .divergence import Divergence
 from .exchange import Exchange, Failure, Phase
 from .grain import Grain
+from .load import ClientLoad, Level, Limit, Period, Stretch
 from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
+from .objective import Attained, Objective, PerRequest, ServiceLevel
 from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
 
 __all__ = [
+    "Attained",
     "Cause",
+    "ClientLoad",
     "Composed",
     "Divergence",
     "Exchange",
@@ -26,10 +30,15 @@ __all__ = [
     "Failure",
     "Finding",
     "Grain",
+    "Level",
+    "Limit",
     "Lookup",
     "Loss",
     "Measurement",
     "Note",
+    "Objective",
+    "PerRequest",
+    "Period",
     "Phase",
     "Prediction",
     "Pressure",
@@ -39,10 +48,12 @@ __all__ = [
     "Row",
     "Scope",
     "ServerFacts",
+    "ServiceLevel",
     "Session",
     "Severity",
     "Source",
     "Status",
+    "Stretch",
     "Tier",
     "Tokens",
     "Verdict",

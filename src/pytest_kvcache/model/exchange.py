@@ -35,8 +35,10 @@ class Exchange:
             server that falls behind is not forgiven. None: it was sent when its turn came.
         sent: the body was handed to the socket; None when it never was. Time to first token counts from here, so the
             client's own queue is never billed to the server.
-        first_content: the first chunk that carries generated text, reasoning or a tool call.
-        chunks: stamps of all such chunks, the first included.
+        first_content / last_content: the first and the last chunk that carry generated text, reasoning or a tool call;
+            the event that opens a chat's stream with a role carries none.
+        chunks: stamps of all such chunks. A run keeps their gaps and what came out when, for all requests together, and
+            not the stamps: empty in its result.
         end: the answer was complete, or the request had failed.
         prompt_len: tokens that the client believes it sent; None when it cannot know.
         prompt_tokens / cached_tokens / completion_tokens: from ``usage``, whatever its form: the prompt with its cached
@@ -61,7 +63,8 @@ class Exchange:
     scheduled: float | None = None
     sent: float | None = None
     first_content: float | None = None
-    chunks: tuple[float, ...] = ()
+    last_content: float | None = None
+    chunks: Sequence[float] = field(default=(), repr=False)
     prompt_len: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -102,3 +105,22 @@ class Exchange:
         """End-to-end latency: body handed to the socket (or due) until the answer was whole, in seconds."""
         began = self.began
         return None if began is None or self.failure is not None else self.end - began
+
+    @property
+    def tpot(self) -> float | None:
+        """Time per output token: first content to last, over the tokens after the first, in seconds."""
+        first, last, tokens = self.first_content, self.last_content, self.completion_tokens
+        if first is None or last is None or tokens is None or tokens < 2 or self.failure is not None:
+            return None
+        return (last - first) / (tokens - 1)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Completion tokens over end-to-end time."""
+        seconds = self.e2e
+        return self.completion_tokens / seconds if self.completion_tokens is not None and seconds else None
+
+    @property
+    def queueing(self) -> float | None:
+        """How long it waited in the client, from being handed over to its body being handed to the socket."""
+        return None if self.sent is None else self.sent - self.queued

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ..distribution import Latency
 from ..histogram import Histogram
+from ..production import Production
 from .divergence import Divergence
 from .exchange import Exchange
+from .load import ClientLoad, Limit, Stretch
 from .loss import Waterfall
 from .server import ServerFacts
 
@@ -157,7 +160,13 @@ class Measurement:
         pressure: None when nothing of it was read.
         disaggregated: replies came from a decode engine, so what they say of the cache is not about prefill.
         server_latency: the engines' own histograms over the window, by name (``ttft``, ``queue``, ...), seconds.
-        exchanges: every measured request, failed ones included, in workload order.
+        exchanges: every measured request, failed ones included, in workload order; packed, so keep one that is read
+            twice.
+        gaps: between the content chunks of whole answers (ITL), seconds, exact to a microsecond.
+        produced: generated tokens over time.
+        client: how busy the client itself was; None when nothing was sent by it.
+        stretch: of a level that was kept for a time: what came out in that time; None for a run of all requests.
+        limit: of a search for the highest level: where it lies; None elsewhere.
         planned: how many requests the workload has; fewer exchanges: conversations ended early. None: any number.
         prefill: the requests that warmed the cache.
         own_traffic: True when all traffic in the window was sent by this package, so that tokens can be reconciled.
@@ -180,7 +189,12 @@ class Measurement:
     disaggregated: bool = False
     pressure: Pressure | None = None
     server_latency: Mapping[str, Histogram] = field(default_factory=dict)
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: Sequence[Exchange] = ()
+    gaps: Latency = field(default_factory=Latency)
+    produced: Production = field(default_factory=Production, repr=False)
+    client: ClientLoad | None = None
+    stretch: Stretch | None = None
+    limit: Limit | None = None
     planned: int | None = None
     prefill: tuple[Exchange, ...] = ()
     own_traffic: bool = True

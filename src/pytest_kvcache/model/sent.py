@@ -123,6 +123,16 @@ class Composed(Protocol):
     def sessions(self) -> Iterator[Session]:
         """Return the measured traffic: requests of one session follow one another, sessions may overlap."""
 
+    def again(self, lap: str) -> Composed | None:
+        """Return the same traffic once more: prefixes as they are, everything else as new as in another run.
+
+        Args:
+            lap: name of this repetition in the run.
+
+        Returns:
+            None when it would be the very same requests, which then find all of themselves.
+        """
+
     def __len__(self) -> int:
         """Return the number of measured requests, the most there can be where that depends on the answers."""
 

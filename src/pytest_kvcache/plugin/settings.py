@@ -42,9 +42,12 @@ class Settings:
         timeout: seconds for one request.
         sample_interval: seconds between two looks at the gauges during the load; 0: none.
         concurrency: requests in flight unless a run says otherwise.
+        processes: that send the load; with 1 it is pytest's own.
         seed: makes prompts the same in every run; None: a fresh nonce.
         reset: whether the cache is emptied before a run.
         report: JSON document to write; None for none.
+        results: folder to which the result of each test is added as it ends; None for none.
+        resume: ``results`` holds what earlier sessions measured, and that is not measured again.
         show_text: a failing test may show the prompt text around a first divergence in its own output.
         require: a missing endpoint is an error instead of a skip.
     """
@@ -62,9 +65,12 @@ class Settings:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
     concurrency: int = 8
+    processes: int = 1
     seed: int | None = None
     reset: ResetMode = "never"
     report: Path | None = None
+    results: Path | None = None
+    resume: bool = False
     show_text: bool = False
     require: bool = False
 
@@ -192,6 +198,13 @@ def _report(value: str, origin: str) -> Path:
     return path
 
 
+def _folder(value: str, origin: str) -> Path:
+    path = Path(_text(value, origin))
+    if path.exists() and not path.is_dir():
+        raise ConfigurationError(f"{origin}: {value!r} is a file; expected a folder such as results")
+    return path
+
+
 OPTIONS = (
     _Option(
         "endpoint", _endpoint, "OpenAI-compatible server to measure, or 'sim' for the built-in simulated engine", "URL"
@@ -242,6 +255,12 @@ OPTIONS = (
     _Option("header", _header, "further request header; repeatable", "'NAME: VALUE'", repeatable=True),
     _Option("timeout", _seconds, "seconds that one request may take (default: 300)", "SECONDS"),
     _Option("concurrency", _count, "requests in flight, unless a test says otherwise (default: 8)", "N"),
+    _Option(
+        "processes",
+        _count,
+        "processes that send the load, for a server that one of them cannot keep busy (default: 1, pytest itself)",
+        "N",
+    ),
     _Option("seed", _seed, "send the same prompts in every run (default: a fresh nonce, so that a rerun is cold)", "N"),
     _Option(
         "reset",
@@ -250,6 +269,13 @@ OPTIONS = (
         "MODE",
     ),
     _Option("report", _report, "write the results as a JSON document", "FILE"),
+    _Option("results", _folder, "add the result of each test to files in this folder as it ends", "DIR"),
+    _Option(
+        "resume",
+        _folder,
+        "do not measure again what the results in this folder hold, and add the rest to it (see --kv-results)",
+        "DIR",
+    ),
     _Option(
         "show_text",
         _switch,
@@ -296,9 +322,19 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
         raise ConfigurationError(f"{key_origin}: the endpoint's URL has user-info already; give one of the two")
     chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
     chosen["headers"] = chosen.pop("header", ())
+    _resume(chosen, values["resume"][1])
     _rename(chosen, values["metrics_prefix"][1])
     settings = Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
     return _with_profiles(settings, config, values["engine"][1])
+
+
+def _resume(chosen: dict[str, Any], origin: str) -> None:
+    folder = chosen.pop("resume", None)
+    if folder is None:
+        return
+    if chosen.setdefault("results", folder) != folder:
+        raise ConfigurationError(f"{origin}: {folder} is not the folder of --kv-results; give one of the two")
+    chosen["resume"] = True
 
 
 def _rename(chosen: dict[str, Any], origin: str) -> None:

@@ -30,9 +30,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from .. import latency
+from .. import distribution, latency
+from ..distribution import Latency
 from ..histogram import Histogram, Quantile, merged
-from ..latency import Latency
 from ..model import Divergence, Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict, Waterfall
 from ..model.loss import TITLES
 from ..turns import Turns
@@ -161,7 +161,7 @@ def _measured(measurements: Sequence[Measurement], exchanges: Sequence[Exchange]
             "prefill": sum(len(measurement.prefill) for measurement in measurements),
         },
         "ttft_s": _latency(latency.ttft(exchanges)),
-        "itl_s": _latency(latency.itl(exchanges)),
+        "itl_s": _latency(distribution.merged(m.gaps for m in measurements)),
         "e2e_s": _latency(latency.e2e(exchanges)),
         "arrival_s": _latency(latency.lateness(exchanges)),
         "output_tokens_per_s": latency.output_rate(exchanges),

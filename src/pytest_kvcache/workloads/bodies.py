@@ -157,6 +157,9 @@ class ComposedBodies:
         """Return the measured requests of each session in their order, and those without one by themselves."""
         return map(self._session, self._played())
 
+    def again(self, lap: str) -> None:
+        """Return None: sent once more they would find all of themselves."""
+
     def __len__(self) -> int:
         return len(self.given.bodies) - self.given.warm
 

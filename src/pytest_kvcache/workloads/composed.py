@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -142,6 +142,10 @@ class ComposedPrefix:
     def sessions(self) -> Iterator[Session]:
         """Return each measured request by itself."""
         return alone(self.load())
+
+    def again(self, lap: str) -> ComposedPrefix:
+        """Return as many requests of the same prefixes, with rests that nobody has sent."""
+        return replace(self, source=replace(self.source, own=f"{self.source.own}/{lap}"))
 
     def verify(self, tokenizer: Tokenizer) -> None:
         """Re-encode prefixes, the boundaries and a sample of whole prompts before anything is sent.

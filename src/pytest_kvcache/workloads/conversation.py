@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -115,6 +115,10 @@ class Conversations:
 
     def __len__(self) -> int:
         return self.shape.sessions * self.shape.turns
+
+    def again(self, lap: str) -> Conversations | None:
+        """Return as many new conversations; None where they would begin with what an earlier one has cached."""
+        return replace(self, nonce=f"{self.nonce}/{lap}") if self.shape.fresh else None
 
     @property
     def title(self) -> str:

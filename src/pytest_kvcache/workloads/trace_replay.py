@@ -180,6 +180,10 @@ class ComposedTrace:
     def __len__(self) -> int:
         return len(self.requests)
 
+    def again(self, lap: str) -> ComposedTrace:
+        """Return the same sharing once more, with blocks that nobody has sent."""
+        return replace(self, prompts=replace(self.prompts, seed=f"{self.prompts.seed}/{lap}", _kept={}), _behind=[])
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out or changed; after the run also which turns could not keep to the clock."""

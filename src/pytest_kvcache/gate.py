@@ -1,0 +1,132 @@
+"""Who may begin, and when: the places and the clock of a load, which can be changed while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from .pace import Pace
+
+
+class Closed(Exception):
+    """The time is over: nobody begins any more."""
+
+
+class Gate:
+    """Lets sessions begin, one after the other, at a pace that may be changed.
+
+    Args:
+        pace: when sessions begin, and how many may be going.
+        now: monotonic seconds.
+
+    Attributes:
+        origin: when it was opened.
+        limit: how many may be going at once; None: any number.
+        going: how many are.
+        closed: nobody begins any more, and who is going asks for nothing more.
+    """
+
+    def __init__(self, pace: Pace, now: Callable[[], float]) -> None:
+        self.origin = 0.0
+        self.limit: int | None = None
+        self.going = 0
+        self.closed = False
+        self._pace = pace
+        self._now = now
+        self._due: Iterator[float] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._waiting: asyncio.Future[None] | None = None
+        self._turned = False
+
+    def open(self) -> None:
+        """Begin to count the time."""
+        self.origin = self._now()
+        openings, loop = self._pace.openings(), asyncio.get_running_loop()
+        if openings is not None:
+            self.limit = 0
+            self._timers = [loop.call_later(seconds, self._one_more) for seconds in openings]
+        if self._pace.rate is not None:
+            self._due = (self.origin + seconds for seconds in self._pace.due())
+
+    def due(self) -> float | None:
+        """Return when the next session is due; None in a closed loop: when there is a place."""
+        return None if self._due is None else next(self._due)
+
+    async def admit(self, moment: float | None) -> float | None:
+        """Wait for a place, and for the moment at which a session is due.
+
+        Args:
+            moment: monotonic seconds; None: at once.
+
+        Returns:
+            The moment: another one where the rate was changed meanwhile.
+
+        Raises:
+            Closed: nobody begins any more.
+        """
+        while not self.closed and self.limit is not None and self.going >= self.limit:
+            await self._wait(None)
+        self._turned = False
+        while not self.closed and moment is not None and (left := moment - self._now()) > 0:
+            await self._wait(left)
+            if self._turned:
+                moment, self._turned = self.due(), False
+        if self.closed:
+            raise Closed
+        self.going += 1
+        return moment
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.going -= 1
+        self._wake()
+
+    def allow(self, concurrency: int) -> None:
+        """Let so many be going at once from here on; who is going stays."""
+        self._pace = replace(self._pace, concurrency=concurrency)
+        self._stop_timers()
+        self.limit = concurrency
+        self._wake()
+
+    def at_rate(self, rate: float, lap: str) -> None:
+        """Let sessions begin at another rate from here on.
+
+        Args:
+            rate: sessions per second.
+            lap: seeds these arrivals together with the pace's own seed.
+        """
+        pace = replace(self._pace, rate=rate, ramp=0.0, seed=f"{self._pace.seed}/{lap}")
+        start = self._now()
+        self._due = (start + seconds for seconds in pace.due())
+        self._turned = True
+        self._wake()
+
+    def close(self) -> None:
+        """Let nobody begin any more."""
+        self.closed = True
+        self._stop_timers()
+        self._wake()
+
+    def _one_more(self) -> None:
+        self.limit = (self.limit or 0) + 1
+        self._wake()
+
+    def _stop_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait until something changes, or so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self._wake)
+        try:
+            await self._waiting
+        finally:
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,177 @@
+"""What came of every request of a run, in little memory: nothing is lost that a report tells, and no stream is kept.
+
+An exchange is reduced as its request ends. Its numbers go into columns, 8 bytes each; what few requests have (failures,
+token ids, attempts before) is kept beside them. Of the stamps of its chunks remain the gaps between them, counted to a
+microsecond over all requests, and how many tokens came out when.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, overload
+
+from .distribution import Latency
+from .model import Exchange, Phase
+from .production import Production
+
+Place = tuple[int, int]
+"""Number of a session and of a request in it."""
+
+_NAN = float("nan")  # stands for None among stamps
+_NONE = -(1 << 62)  # and among counts
+_STAMPS, _COUNTS = 6, 9  # columns of each
+_MICRO = 1e6
+_MOST_TEXT = 1 << 23  # characters of all answers; those behind are not kept, as nothing is judged by them
+
+
+class Exchanges(Sequence[Exchange]):
+    """Exchanges in columns, in the order of their places. Each access makes an object: keep one that is read twice."""
+
+    __slots__ = ("_alike", "_counts", "_order", "_phase", "_rests", "_stamps")
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase: Phase = phase
+        self._order: Sequence[int] = ()
+        self._stamps = array("d")
+        self._counts = array("q")
+        self._rests: list[tuple[Any, ...]] = []  # of each request; the same object for all that ended alike
+        self._alike: dict[object, tuple[Any, ...]] = {}
+
+    def add(self, e: Exchange, text: str) -> None:
+        """Take one more, without its chunks and with so much of its text."""
+        self._stamps.extend(
+            [
+                _NAN if stamp is None else stamp
+                for stamp in (e.queued, e.end, e.scheduled, e.sent, e.first_content, e.last_content)
+            ]
+        )
+        counts = (
+            e.prompt_len,
+            e.prompt_tokens,
+            e.cached_tokens,
+            e.completion_tokens,
+            e.written_tokens,
+            e.lookups,
+            e.status,
+            e.session,
+            e.turn,
+        )
+        self._counts.extend([_NONE if count is None else count for count in counts])
+        rest = (
+            e.partial,
+            e.finish_reason,
+            e.failure,
+            text,
+            e.reasoning if text else "",
+            e.tool_calls,
+            e.prompt_ids,
+            e.output_ids,
+            e.earlier,
+        )
+        if not any((e.partial, e.failure, text, e.tool_calls, e.prompt_ids, e.output_ids, e.earlier)):
+            rest = self._alike.setdefault(e.finish_reason, rest)
+        self._rests.append(rest)
+
+    def ordered(self, places: Sequence[Place]) -> Exchanges:
+        """Return a view of them in the order of their places, which stand in the order of :meth:`add`."""
+        view = Exchanges(self._phase)
+        view._stamps, view._counts, view._rests = self._stamps, self._counts, self._rests
+        view._order = array("l", sorted(range(len(places)), key=places.__getitem__))
+        return view
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, at: int) -> Exchange: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Exchange]: ...
+    def __getitem__(self, at: int | slice) -> Exchange | list[Exchange]:
+        if isinstance(at, slice):
+            return list(map(self._made, self._order[at]))
+        return self._made(self._order[at])
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return map(self._made, self._order)
+
+    def _made(self, number: int) -> Exchange:
+        queued, end, *moments = self._stamps[number * _STAMPS : (number + 1) * _STAMPS]
+        scheduled, sent, first, last = (stamp if stamp == stamp else None for stamp in moments)
+        counts = self._counts[number * _COUNTS : (number + 1) * _COUNTS]
+        length, prompt, cached, completion, written, lookups, status, session, turn = (
+            None if count == _NONE else count for count in counts
+        )
+        partial, finish, failure, text, reasoning, calls, prompt_ids, output_ids, earlier = self._rests[number]
+        return Exchange(
+            self._phase,
+            queued,
+            end,
+            scheduled,
+            sent,
+            first,
+            last,
+            (),
+            length,
+            prompt,
+            cached,
+            completion,
+            written,
+            lookups or 0,
+            partial,
+            finish,
+            status,
+            failure,
+            text,
+            reasoning,
+            calls,
+            prompt_ids,
+            output_ids,
+            session,
+            turn,
+            earlier,
+        )
+
+
+class Ledger:
+    """Receives every exchange of a run under its place, as its request ends.
+
+    Args:
+        phase: of the run.
+    """
+
+    __slots__ = ("_gaps", "_kept", "_places", "_text", "produced")
+
+    def __init__(self, phase: Phase = "load") -> None:
+        self._kept = Exchanges(phase)
+        self._places: list[Place] = []
+        self._gaps: Counter[int] = Counter()
+        self._text = 0
+        self.produced = Production()
+
+    def __setitem__(self, place: Place, exchange: Exchange) -> None:
+        self._places.append(place)
+        arrived = Counter(exchange.chunks)  # what came in one piece has one stamp
+        self.produced.add(exchange, arrived)
+        if exchange.failure is None and arrived:
+            self._gaps.update([round((after - before) * _MICRO) for before, after in pairwise(arrived)])
+            if together := len(exchange.chunks) - len(arrived):
+                self._gaps[0] += together
+        text = exchange.text or exchange.reasoning
+        self._text += len(text)
+        self._kept.add(exchange, exchange.text if self._text <= _MOST_TEXT else "")
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """All of them, session by session, each in the order of its requests."""
+        return self._kept.ordered(self._places)
+
+    @property
+    def gaps(self) -> Latency:
+        """Between the content chunks of whole answers, seconds."""
+        return Latency.counted({count / _MICRO: times for count, times in self._gaps.items()})
