@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint as Endpoint
     from .endpoint import MetricsSource as MetricsSource
     from .experiment import Plan as Plan
-    from .experiment import observe as observe
     from .experiment import run as run
     from .model import Divergence as Divergence
     from .model import Expectation as Expectation
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from .model import Row as Row
     from .model import Verdict as Verdict
     from .model import Waterfall as Waterfall
+    from .observation import observe as observe
     from .pace import Pace as Pace
     from .plugin.observing import Sampler as Sampler
     from .plugin.replaying import TraceOpener as TraceOpener
@@ -58,7 +58,7 @@ _HOME = {
     "Verdict": "model",
     "Waterfall": "model",
     "WorkloadBuilder": "workloads",
-    "observe": "experiment",
+    "observe": "observation",
     "open_trace": "traces",
     "run": "experiment",
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from . import load
 from .calls import Calls
@@ -14,9 +16,11 @@ from .client import Client
 from .conclude import conclude
 from .diagnose import prefill_problem
 from .endpoint import Endpoint
-from .errors import EndpointError, WorkloadError
+from .fresh_prompt import fresh_prompt
+from .gate import Gate
 from .ledger import Ledger
-from .model import Composed, Exchange, Finding, Grain, Measurement, Phase, Prompt, Request, ResetMode, Session
+from .live import Live, Steering
+from .model import Composed, Exchange, Finding, Grain, Measurement, Phase, Request, ResetMode, Session
 from .model.sent import alone
 from .pace import Pace
 from .pressure import Sampler
@@ -25,10 +29,10 @@ from .reconcile import Sent, sent
 from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
 from .retry import Retrying
-from .scrape import Snapshot
 from .site import Site
 from .target import Target, inspect
-from .window import Window
+from .window import Window, with_window
+from .workloads.lasting import Lasting
 
 _LOOK_AGAIN = 0.5  # seconds between two looks whether a hosted cache can be read yet
 
@@ -89,6 +93,15 @@ async def run(
         WorkloadError: the workload cannot be built for this server.
         NotSettled: the engine was not at rest before the window.
     """
+    async with bench(endpoint, workload, plan, progress=progress, keep=keep) as made:
+        return await made.measure(made.composed, plan.pace)
+
+
+@asynccontextmanager
+async def bench(
+    endpoint: Endpoint, workload: Workload, plan: Plan, *, progress: Progress | None = None, keep: Keep | None = None
+) -> AsyncIterator[Bench]:
+    """Connect to an endpoint and bind a workload to it, for one measurement or several. As of :func:`run`."""
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
         target = replace(target, facts=target.facts.probed(plan.grain))
@@ -96,118 +109,105 @@ async def run(
         if plan.reset != "never":
             plan.warm.clear()
         site = Site(client, target, calls, plan.nonce, plan.series, plan.warm, plan.tokenizer)
-        composed = await workload.bind(site)
-        measured = await _Run(site, plan, composed, progress, keep).measure()
-        if keep is not None:
-            keep(measured)  # before the connections are closed, where a run may be cancelled yet
-        return measured
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """Traffic of somebody else's, being measured by counters alone. It holds no connection and no event loop.
-
-    Attributes:
-        target: the checked endpoint.
-        before: the first snapshots.
-        started: monotonic seconds.
-    """
-
-    endpoint: Endpoint
-    target: Target
-    before: tuple[Snapshot, ...]
-    started: float
-
-    async def finish(self, title: str = "own traffic") -> Measurement:
-        """Take the last snapshot and return the measurement; what goes wrong becomes findings."""
-        async with Client(self.endpoint) as client:
-            window = Window(client, self.target, before=self.before, started=self.started)
-            await window.close(own_traffic=False)
-        measured = Measurement(
-            title=title,
-            facts=self.target.facts,
-            engines={},
-            own_traffic=False,
-            findings=self.target.findings,
-            cache_state=NOT_RESET,
-        )
-        return _with_window(measured, window)
-
-
-async def observe(endpoint: Endpoint) -> Observation:
-    """Begin to measure traffic that this package does not send.
-
-    Raises:
-        EndpointError, ProtocolError: the endpoint has no counters that can be read.
-        NotSettled: the engine was not at rest.
-    """
-    async with Client(endpoint) as client:
-        target = await inspect(client)
-        window = Window(client, target)
-        await window.open()
-        if not window.before:
-            raise EndpointError(
-                f"{endpoint.url}: traffic of your own is measured by counters, and {target.profile.title} has none"
-            )
-        return Observation(endpoint, target, window.before, window.started)
+        yield Bench(site, plan, await workload.bind(site), progress, keep)
 
 
 @dataclass(slots=True)
-class _Run:
+class Bench:
+    """A workload bound to a server, ready to be measured.
+
+    Attributes:
+        site: the server.
+        plan: how to run.
+        composed: the workload.
+        progress / keep: as of :func:`run`.
+    """
+
     site: Site
     plan: Plan
     composed: Composed
-    progress: Progress | None
-    keep: Keep | None
-    prefilled: tuple[Exchange, ...] = ()
+    progress: Progress | None = None
+    keep: Keep | None = None
+    _prefilled: tuple[Exchange, ...] = ()
+    _used: bool = False
 
     @property
     def client(self) -> Client:
+        """The open connection."""
         return self.site.client
 
     @property
     def target(self) -> Target:
+        """The checked endpoint."""
         return self.site.target
 
-    async def measure(self) -> Measurement:
-        make_probe = partial(_probe_prompt, self.site)
-        state = await reset(self.client, self.target, self.plan.reset, make_probe, self.site.ask)
-        done = Ledger()
+    async def measure(self, composed: Composed, pace: Pace, steering: Steering | None = None) -> Measurement:
+        """Measure one window: reset (the first time), prefill, snapshot, load, settle, snapshot.
+
+        Args:
+            composed: what is sent: the workload, or one made of it.
+            pace: when sessions begin.
+            steering: ends the load, and may change its pace meanwhile; None: it ends with the workload.
+
+        Raises:
+            NotSettled: the engine was not at rest before the window.
+        """
+        state = await self._reset()
+        live = Live(Gate(pace, time.monotonic))
         window = Window(self.client, self.target, findings=list(self.target.findings))
         sampler = Sampler(self.client, self.target.readers, self.plan.sample_interval)
         result = Measurement(
-            title=self.composed.title,
+            title=composed.title,
             facts=self.target.facts,
             engines={},
-            prefix_len=self.composed.prefix_len,
-            planned=len(self.composed),
+            prefix_len=composed.prefix_len,
+            planned=None if steering else len(composed),
             cache_state=state,
         )
+        story = _Story(self, composed, live, window, result, steering)
         try:
-            problem = await self._prefill() or await window.open(self._looked_up([*self.site.asked, *self.prefilled]))
+            problem = await self._prefill(composed, pace)
+            problem = problem or await window.open(self._looked_up([*self.site.asked, *self._prefilled]))
+            self.site.asked.clear()
             if problem is not None:  # the load would take its time and prove nothing
-                return self._concluded(replace(result, prefill=self.prefilled, findings=(*window.findings, problem)))
-            async with sampler:
-                await self._drive(self.composed.sessions(), "load", len(self.composed), done)
-            await window.close(self._looked_up(done.exchanges), sampler=sampler)
+                measured = story.concluded(problem)
+            else:
+                async with sampler:
+                    await self._load(composed, pace, live, steering)
+                await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
+                measured = story.concluded()
         except asyncio.CancelledError:
             if self.keep is not None:
-                total = len(self.composed)
-                stopped = Finding("KV116", f"interrupted after {len(done)} of {total} requests; nothing was judged")
-                self.keep(self._result(result, window, done, stopped))
+                self.keep(story.stopped())
             raise
-        return self._concluded(self._result(result, window, done))
+        if self.keep is not None:
+            self.keep(measured)  # before the connections are closed, where a run may be cancelled yet
+        return measured
 
-    async def _prefill(self) -> Finding | None:
-        requests = list(self.composed.prefill())
-        done = Ledger("prefill")
-        await self._drive(alone(iter(requests)), "prefill", len(requests), done)
-        self.prefilled = tuple(self.site.calls.with_zeros(done.exchanges))
-        problem = prefill_problem(self.prefilled)
+    async def _reset(self) -> str:
+        if self._used:
+            return NOT_RESET
+        self._used = True
+        return await reset(self.client, self.target, self.plan.reset, partial(fresh_prompt, self.site), self.site.ask)
+
+    async def _load(self, composed: Composed, pace: Pace, live: Live, steering: Steering | None) -> None:
+        send = self._sending()
+        if steering is None:
+            await self._drive(composed.sessions(), send, pace, live, len(composed))
+            return
+        driving = self._drive(composed.sessions(), live.flying.watched(send, live.now), pace, live, 0)
+        await _both(driving, steering.steer(live))
+
+    async def _prefill(self, composed: Composed, pace: Pace) -> Finding | None:
+        requests = list(composed.prefill())
+        live = Live(Gate(pace.closed(), time.monotonic), Ledger("prefill"))
+        await self._drive(alone(iter(requests)), self._sending(), pace.closed(), live, len(requests), "prefill")
+        self._prefilled = tuple(self.site.calls.with_zeros(live.ledger.exchanges))
+        problem = prefill_problem(self._prefilled)
         if problem is None and requests and self.plan.settle:
             await self._until_readable(requests[-1])
-        if problem is None and self.composed.warms is not None:
-            self.plan.warm.add(self.composed.warms)
+        if problem is None and composed.warms is not None:
+            self.plan.warm.add(composed.warms)
         return problem
 
     async def _until_readable(self, request: Request) -> None:
@@ -218,15 +218,22 @@ class _Run:
             if (await self.site.ask(request)).cached_tokens:
                 return
 
-    async def _drive(self, sessions: Iterator[Session], phase: Phase, total: int, into: Ledger) -> None:
-        report, plan = self.progress, self.plan
+    async def _drive(
+        self, sessions: Iterator[Session], send: load.Send, pace: Pace, live: Live, total: int, phase: Phase = "load"
+    ) -> None:
+        report = self.progress
         await load.drive(
             sessions,
-            Retrying(self._send, plan.retries, seed=plan.nonce) if plan.retries else self._send,
-            plan.pace if phase == "load" else plan.pace.closed(),
-            into=into,
+            send,
+            pace,
+            into=live.ledger,
             progress=None if report is None else lambda count: report(phase, count, total),
+            gate=live.gate,
         )
+
+    def _sending(self) -> load.Send:
+        retries = self.plan.retries
+        return Retrying(self._send, retries, seed=self.plan.nonce) if retries else self._send
 
     async def _send(self, request: Request) -> Exchange:
         return await self.client.send(self.site.calls(request))
@@ -237,52 +244,57 @@ class _Run:
         # A cache that is off looks nothing up.
         return replace(expected, low=0) if self.target.facts.caching is False else expected
 
-    def _result(
-        self,
-        result: Measurement,
-        window: Window,
-        done: Ledger,
-        *more: Finding,
-    ) -> Measurement:
+
+@dataclass(slots=True)
+class _Story:
+    """What becomes of a window: whole, not begun, or broken off."""
+
+    bench: Bench
+    composed: Composed
+    live: Live
+    window: Window
+    result: Measurement
+    steering: Steering | None
+
+    def concluded(self, *problems: Finding) -> Measurement:
+        """Return the measurement with what was to be expected of it."""
+        composed = self.composed
+        if isinstance(composed, Lasting):
+            composed = composed.of(len(self.live.ledger))
+        measured = replace(self._measured(*problems), notes=tuple(composed.notes))  # some are known once all was sent
+        if self.steering is not None and not problems:
+            measured = replace(measured, **self.steering.told(self.live))
+        return conclude(measured, composed, self.bench.site.calls.space)
+
+    def stopped(self) -> Measurement:
+        """Return what there is of a window that was cancelled."""
+        done, total = len(self.live.ledger), len(self.composed)
+        of = f"{done} of {total} requests" if self.steering is None else f"{done} requests"
+        return self._measured(Finding("KV116", f"interrupted after {of}; nothing was judged"))
+
+    def _measured(self, *more: Finding) -> Measurement:
+        ledger = self.live.ledger
         measured = replace(
-            result,
-            exchanges=self.site.calls.with_zeros(done.exchanges),
-            gaps=done.gaps,
-            produced=done.produced,
-            prefill=self.prefilled,
+            self.result,
+            exchanges=self.bench.site.calls.with_zeros(ledger.exchanges),
+            gaps=ledger.gaps,
+            produced=ledger.produced,
+            prefill=self.bench._prefilled,
             findings=more,
         )
-        return _with_window(measured, window)
-
-    def _concluded(self, measured: Measurement) -> Measurement:
-        measured = replace(measured, notes=tuple(self.composed.notes))  # some are only known once all was sent
-        return conclude(measured, self.composed, self.site.calls.space)
+        return with_window(measured, self.window)
 
 
-def _with_window(measured: Measurement, window: Window) -> Measurement:
-    return replace(
-        measured,
-        engines=window.engines,
-        aside=window.aside,
-        disaggregated=window.target.disaggregated,
-        pressure=window.pressure,
-        server_latency=window.latency,
-        findings=(*window.findings, *measured.findings),
-        started=window.started,
-        ended=window.ended or max((e.end for e in measured.exchanges), default=window.started),
-    )
-
-
-async def _probe_prompt(site: Site) -> Request:
-    from .workloads.shapes import SharedPrefix
-
-    block = site.facts.block_size or site.facts.block_usual or 16
-    length = 3 * block + max(1, block // 2)  # not at a block's edge, where tiers differ in what they keep
+async def _both(driving: Coroutine[Any, Any, None], steering: Coroutine[Any, Any, None]) -> None:
+    """Drive until all has ended, and steer meanwhile; an error of either ends both."""
+    drive, steer = asyncio.ensure_future(driving), asyncio.ensure_future(steering)
     try:
-        tokenizer = await site.tokenizer()
-    except WorkloadError:
-        text = " ".join(f"{site.nonce} reset {number}" for number in range(length))
-        return Request(Prompt((), text), 1, "prefill")
-    shape = SharedPrefix(requests=1, input_len=length, prefix_len=0, output_len=1, align=None)
-    composed = shape.compose(site.facts, tokenizer, f"{site.nonce}:reset", as_ids=site.as_ids)
-    return next(composed.load())
+        await asyncio.wait({drive, steer}, return_when=asyncio.FIRST_COMPLETED)
+        if steer.done():
+            steer.result()
+            await drive
+    finally:
+        for task in (drive, steer):
+            task.cancel()
+        await asyncio.gather(drive, steer, return_exceptions=True)
+    drive.result()

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import scrape
 from .client import Client
@@ -15,7 +15,7 @@ from .engines.counters import check_same_process, in_flight, query_total, recoun
 from .engines.histograms import histograms
 from .errors import EndpointError, MeasurementError, NotSettled, ProtocolError
 from .histogram import Histogram, merged
-from .model import Finding, Pressure, Tokens
+from .model import Finding, Measurement, Pressure, Tokens
 from .pressure import Sampler, pressure
 from .reconcile import Sent, corrected, counted_once, in_tokens, too_few
 from .scrape import Snapshot, prometheus
@@ -256,3 +256,18 @@ def _give_up(snapshots: Sequence[Snapshot], busy: int, new: bool) -> None:
     else:
         state = f"{busy} requests still run or wait" if busy else "the counters still move"
     raise NotSettled(f"{where}: {state} after {SETTLE_SECONDS:g} s; is another client using the server?")
+
+
+def with_window(measured: Measurement, window: Window) -> Measurement:
+    """Return a measurement with what a window saw."""
+    return replace(
+        measured,
+        engines=window.engines,
+        aside=window.aside,
+        disaggregated=window.target.disaggregated,
+        pressure=window.pressure,
+        server_latency=window.latency,
+        findings=(*window.findings, *measured.findings),
+        started=window.started,
+        ended=window.ended or max((e.end for e in measured.exchanges), default=window.started),
+    )

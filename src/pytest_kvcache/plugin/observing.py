@@ -59,30 +59,30 @@ class Measured:
 @contextmanager
 def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -> Iterator[None]:
     """Measure everything between entering and leaving by counters, and add the measurement to the test's."""
-    from .. import experiment
+    from .. import observation
     from .lock import endpoint_lock
 
     with state.block(), endpoint_lock(endpoint.base):
-        observation = run_sync(experiment.observe(endpoint), "async with kv.measure()")
+        seen = run_sync(observation.observe(endpoint), "async with kv.measure()")
         try:
             yield
         finally:
-            state.measurements.append(run_sync(observation.finish(title), "async with kv.measure()"))
+            state.measurements.append(run_sync(seen.finish(title), "async with kv.measure()"))
 
 
 @asynccontextmanager
 async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]:
     """Do what :func:`observed` does, in an async test."""
-    from .. import experiment
+    from .. import observation
     from .lock import aendpoint_lock
 
     with state.block():
         async with aendpoint_lock(endpoint.base):
-            observation = await experiment.observe(endpoint)
+            seen = await observation.observe(endpoint)
             try:
                 yield
             finally:
-                state.measurements.append(await observation.finish())
+                state.measurements.append(await seen.finish())
 
 
 class Sampler:
