@@ -25,6 +25,7 @@ KV121   a reply or a metrics page cannot be understood
 KV122   a reply reports its whole prompt as cached, which this engine cannot do
 KV123   what was asked for lies inside the room that printed digits or failed requests leave
 KV124   this version's counters are known not to mean what they say
+KV129   the workload ended before the time of a level was over
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed

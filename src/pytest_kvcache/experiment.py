@@ -263,7 +263,9 @@ class _Story:
             composed = composed.of(len(self.live.ledger))
         measured = replace(self._measured(*problems), notes=tuple(composed.notes))  # some are known once all was sent
         if self.steering is not None and not problems:
-            measured = replace(measured, **self.steering.told(self.live))
+            told = self.steering.told(self.live)
+            findings = (*measured.findings, *told.pop("findings", ()))
+            measured = replace(measured, findings=findings, **told)
         return conclude(measured, composed, self.bench.site.calls.space)
 
     def stopped(self) -> Measurement:

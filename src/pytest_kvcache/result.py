@@ -8,7 +8,7 @@ from . import latency
 from .distribution import Latency
 from .errors import MeasurementError
 from .judge import judge
-from .model import Exchange, Expectation, Measurement, Tokens, Verdict
+from .model import Exchange, Expectation, Limit, Measurement, Stretch, Tokens, Verdict
 from .turns import Turns
 
 
@@ -103,6 +103,16 @@ class Result:
     def arrival(self) -> Latency:
         """How much later than scheduled requests were sent, seconds; empty when no schedule was asked for."""
         return latency.lateness(self.exchanges)
+
+    @property
+    def stretch(self) -> Stretch | None:
+        """What came out while a level was kept, or at the highest that held; None for a run of all requests."""
+        return self.measurement.stretch
+
+    @property
+    def limit(self) -> Limit | None:
+        """Where the limit lies; None unless it was looked for."""
+        return self.measurement.limit
 
     def _require_valid(self) -> None:
         if self.verdict.status == "inconclusive" or self.verdict.hit_rate is None:

@@ -5,37 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
-from ..endpoint import Endpoint
 from ..errors import ConfigurationError
+from .loads import Loads
 from .observing import Measured
-from .progress import Progress
-from .settings import Settings
+from .runs import check_sending
 from .sync import run_sync
 
 if TYPE_CHECKING:
     from ..model import ResetMode
-    from ..pace import Arrival, Pace
+    from ..pace import Arrival
     from ..protocols import Workload
     from ..result import Result
     from ..traces import Trace
     from ..workloads.wording import Send
     from .probing import AsyncProbes, Probes
-    from .state import TestState
 
 
-class Runner:
+class Runner(Loads):
     """Runs workloads against the endpoint and measures what the cache reused.
 
     Every measured run of a test is judged together by its ``hit_rate`` marker when the test body has ended.
     """
-
-    def __init__(self, endpoint: Endpoint, settings: Settings, state: TestState, item: pytest.Item) -> None:
-        self._endpoint = endpoint
-        self._settings = settings
-        self._state = state
-        self._item = item
 
     def run(
         self,
@@ -107,7 +97,7 @@ class Runner:
 
         self._state.refuse_in_block("kv.run")
         _check_pace(concurrency, rate, arrival, ramp)
-        _check_sending("run", retries, reset, settle)
+        check_sending("run", retries, reset, settle)
         limit = concurrency
         if limit is None and rate is None and not _keeps_a_clock(workload):
             limit = self._settings.concurrency
@@ -187,7 +177,7 @@ class Runner:
         from .replaying import replayed
 
         self._state.refuse_in_block("kv.replay")
-        _check_sending("replay", retries, reset)
+        check_sending("replay", retries, reset)
         workload, pace = replayed(
             trace,
             speed=speed,
@@ -199,48 +189,6 @@ class Runner:
             seed=seed,
         )
         return await self._measure(workload, pace, retries=retries, reset=reset, stream=stream)
-
-    async def _measure(
-        self,
-        workload: Workload,
-        pace: Pace,
-        *,
-        retries: int,
-        reset: ResetMode | None,
-        stream: bool,
-        settle: float = 0.0,
-    ) -> Result:
-        from .. import experiment
-        from ..result import Result
-        from .lock import aendpoint_lock
-
-        nonce = self._state.next_nonce()
-        plan = experiment.Plan(
-            nonce=nonce,
-            pace=replace(pace, seed=nonce),
-            retries=retries,
-            reset=reset or self._state.reset or self._settings.reset,
-            settle=settle,
-            stream=stream,
-            counters=self._state.wants_counters,
-            tokenizer=self._settings.tokenizer,
-            usage_prompt=self._settings.usage_prompt,
-            usage_absent=self._settings.usage_absent,
-            sample_interval=self._settings.sample_interval,
-            series=self._state.series,
-            warm=self._state.warm_at(self._endpoint.base),
-            grain=self._state.grain_at(self._endpoint),
-        )
-        progress = Progress.of(self._item.config, self._item.name)
-        try:
-            async with aendpoint_lock(self._endpoint.base):
-                measurement = await experiment.run(
-                    self._endpoint, workload, plan, progress=progress, keep=self._state.measurements.append
-                )
-        finally:
-            if progress is not None:
-                progress.close()
-        return Result(measurement, self._state.expectation)
 
     @property
     def probe(self) -> Probes:
@@ -273,15 +221,6 @@ def _check_pace(concurrency: int | None, rate: float | None, arrival: str, ramp:
         raise ConfigurationError(f"kv.run(arrival={arrival!r}): expected 'poisson' or 'constant'")
     if not 0 <= ramp < float("inf"):
         raise ConfigurationError(f"kv.run(ramp={ramp}): expected seconds, 0 or more")
-
-
-def _check_sending(what: str, retries: int, reset: str | None, settle: float = 0.0) -> None:
-    if not 0 <= settle < float("inf"):
-        raise ConfigurationError(f"kv.{what}(settle={settle}): expected seconds, 0 or more")
-    if retries < 0:
-        raise ConfigurationError(f"kv.{what}(retries={retries}): expected 0 or more")
-    if reset not in (None, "never", "auto", "require"):
-        raise ConfigurationError(f"kv.{what}(reset={reset!r}): expected 'never', 'auto' or 'require'")
 
 
 def _keeps_a_clock(workload: Workload) -> bool:

@@ -26,6 +26,8 @@ class TestState:
         grains: by endpoint and model, what the probes of this session have found of its cache.
 
     Attributes:
+        measurements: every window of this attempt.
+        speedups: windows of the same prompts, cold and warm; the warm ones are among the measurements.
         probes: outcomes of this attempt's probes, one line each.
     """
 
@@ -45,6 +47,7 @@ class TestState:
         self.reset = reset
         self.series = run
         self.measurements: list[Measurement] = []
+        self.speedups: list[tuple[Measurement, Measurement]] = []
         self.probes: list[str] = []
         self.faults: list[Finding] = []  # of the cache itself, found by probes
         self._warm = {} if warm is None else warm

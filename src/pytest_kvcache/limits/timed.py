@@ -1,0 +1,56 @@
+"""A level that is kept for a time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from ..live import Live
+from ..model import Finding, Level, PerRequest
+from ..stretch import stretch_of
+
+_NOTHING = PerRequest()
+
+
+@dataclass(slots=True)
+class Timed:
+    """Lets sessions begin for a time, waits for those in flight, and tells what came out in the time.
+
+    Attributes:
+        level: what is asked of the client.
+        seconds: how long.
+        each: what a request has to meet to be good.
+        strict: only requests that began and ended in the time count.
+    """
+
+    level: Level
+    seconds: float
+    each: PerRequest = _NOTHING
+    strict: bool = False
+    _over: bool = False
+
+    async def steer(self, live: Live) -> None:
+        """Close the gate when the time is over."""
+        await asyncio.sleep(self.seconds)
+        self._over = True
+        live.gate.close()
+
+    def told(self, live: Live) -> dict[str, Any]:
+        """Return the stretch; a workload that ended before the time is a finding."""
+        exchanges, start = live.ledger.exchanges, live.gate.origin
+        end = start + self.seconds
+        told: dict[str, Any] = {}
+        if not self._over:
+            end = max((e.end for e in exchanges), default=start)
+            short = Finding(
+                "KV129",
+                f"the workload ended after {end - start:.1f} of {self.seconds:g} s at {self.level}: the level was not"
+                " kept for the time",
+                "give it more requests, or prompts that may be sent again with new rests (kv_workload.shared_prefix)",
+            )
+            told["findings"] = (short,)
+        stretch = stretch_of(
+            exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict
+        )
+        return told | {"stretch": stretch}

@@ -1,0 +1,112 @@
+"""What all ways to send and measure have in common: the endpoint, the plan of a run, the lock around its windows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..endpoint import Endpoint
+from ..errors import ConfigurationError
+from .progress import Progress
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..experiment import Bench, Plan
+    from ..model import ResetMode
+    from ..pace import Pace
+    from ..protocols import Workload
+    from ..result import Result
+    from .state import TestState
+
+
+class Runs:
+    """Measures workloads for one test.
+
+    Args:
+        endpoint: where.
+        settings: how, unless a run says otherwise.
+        state: of the test; receives every measurement.
+        item: whose progress is shown.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, state: TestState, item: pytest.Item) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._state = state
+        self._item = item
+
+    async def _measure(
+        self,
+        workload: Workload,
+        pace: Pace,
+        *,
+        retries: int,
+        reset: ResetMode | None,
+        stream: bool,
+        settle: float = 0.0,
+    ) -> Result:
+        from ..result import Result
+
+        plan = self._plan(pace, retries=retries, reset=reset, stream=stream, settle=settle)
+        async with self._bench(workload, plan) as bench:
+            measurement = await bench.measure(bench.composed, plan.pace)
+        return Result(measurement, self._state.expectation)
+
+    def _plan(
+        self, pace: Pace, *, retries: int = 0, reset: ResetMode | None, stream: bool, settle: float = 0.0
+    ) -> Plan:
+        from ..experiment import Plan
+
+        nonce = self._state.next_nonce()
+        return Plan(
+            nonce=nonce,
+            pace=replace(pace, seed=nonce),
+            retries=retries,
+            reset=reset or self._state.reset or self._settings.reset,
+            settle=settle,
+            stream=stream,
+            counters=self._state.wants_counters,
+            tokenizer=self._settings.tokenizer,
+            usage_prompt=self._settings.usage_prompt,
+            usage_absent=self._settings.usage_absent,
+            sample_interval=self._settings.sample_interval,
+            series=self._state.series,
+            warm=self._state.warm_at(self._endpoint.base),
+            grain=self._state.grain_at(self._endpoint),
+        )
+
+    @asynccontextmanager
+    async def _bench(self, workload: Workload, plan: Plan) -> AsyncIterator[Bench]:
+        """Hold the endpoint and bind a workload to it; what is measured there becomes part of the test."""
+        from .. import experiment
+        from .lock import aendpoint_lock
+
+        progress = Progress.of(self._item.config, self._item.name)
+        keep = self._state.measurements.append
+        try:
+            async with (
+                aendpoint_lock(self._endpoint.base),
+                experiment.bench(self._endpoint, workload, plan, progress=progress, keep=keep) as bench,
+            ):
+                yield bench
+        finally:
+            if progress is not None:
+                progress.close()
+
+
+def check_sending(what: str, retries: int, reset: str | None, settle: float = 0.0) -> None:
+    """Refuse what cannot be asked of a run.
+
+    Raises:
+        ConfigurationError: names the call and the argument.
+    """
+    if not 0 <= settle < float("inf"):
+        raise ConfigurationError(f"kv.{what}(settle={settle}): expected seconds, 0 or more")
+    if retries < 0:
+        raise ConfigurationError(f"kv.{what}(retries={retries}): expected 0 or more")
+    if reset not in (None, "never", "auto", "require"):
+        raise ConfigurationError(f"kv.{what}(reset={reset!r}): expected 'never', 'auto' or 'require'")
