@@ -40,8 +40,8 @@ class Exchanges(Sequence[Exchange]):
         self._rests: list[tuple[Any, ...]] = []  # of each request; the same object for all that ended alike
         self._alike: dict[object, tuple[Any, ...]] = {}
 
-    def add(self, e: Exchange, text: str) -> None:
-        """Take one more, without its chunks and with so much of its text."""
+    def add(self, e: Exchange, *, with_text: bool) -> None:
+        """Take one more, without its chunks."""
         self._stamps.extend(
             [
                 _NAN if stamp is None else stamp
@@ -60,18 +60,9 @@ class Exchanges(Sequence[Exchange]):
             e.turn,
         )
         self._counts.extend([_NONE if count is None else count for count in counts])
-        rest = (
-            e.partial,
-            e.finish_reason,
-            e.failure,
-            text,
-            e.reasoning if text else "",
-            e.tool_calls,
-            e.prompt_ids,
-            e.output_ids,
-            e.earlier,
-        )
-        if not any((e.partial, e.failure, text, e.tool_calls, e.prompt_ids, e.output_ids, e.earlier)):
+        said = (e.text, e.reasoning) if with_text else ("", "")
+        rest = (e.partial, e.finish_reason, e.failure, *said, e.tool_calls, e.prompt_ids, e.output_ids, e.earlier)
+        if rest == (False, e.finish_reason, None, "", "", (), None, None, ()):
             rest = self._alike.setdefault(e.finish_reason, rest)
         self._rests.append(rest)
 
@@ -159,9 +150,8 @@ class Ledger:
             self._gaps.update([round((after - before) * _MICRO) for before, after in pairwise(arrived)])
             if together := len(exchange.chunks) - len(arrived):
                 self._gaps[0] += together
-        text = exchange.text or exchange.reasoning
-        self._text += len(text)
-        self._kept.add(exchange, exchange.text if self._text <= _MOST_TEXT else "")
+        self._text += len(exchange.text) + len(exchange.reasoning)
+        self._kept.add(exchange, with_text=self._text <= _MOST_TEXT)
 
     def __len__(self) -> int:
         return len(self._places)
