@@ -12,6 +12,7 @@ from ..capacity.curve import Curve
 from ..capacity.rules import Rules, rules_of
 from ..capacity.stack import StackPass, one_pass, stack_pass
 from ..errors import TraceError
+from .garbage import uncollected
 
 if TYPE_CHECKING:
     from ..capacity.simulated import Simulated
@@ -64,7 +65,9 @@ def swept(
     warm_rows = _warm(trace, warm)
     rules = rules_of(rules)
     if budgets is None and one_pass(policy, rules):
-        return _curve(trace, stack_pass(trace, size, rules, warm_rows=warm_rows), size, rules, warm)
+        with uncollected():
+            found = stack_pass(trace, size, rules, warm_rows=warm_rows)
+        return _curve(trace, found, size, rules, warm)
     from ..capacity.sweep import sweep
 
     points = sweep(trace, size, policy, budgets=budgets, rules=rules, warm_rows=warm_rows, processes=processes)
@@ -120,6 +123,8 @@ def _hittable(trace: Trace, what: str) -> int:
 def _warm(trace: Trace, share: float) -> int:
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
         raise TraceError(f"warm={share!r}: expected a share of the rows from 0, below 1")
+    if not share:
+        return 0
     from fractions import Fraction
 
     return math.floor(Fraction(str(share)) * len(trace))  # of 0.29 and 100 rows 29, which floats miss

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TraceError
 from ..rows import Row
-from .fits import fit_all, fits
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 1_000  # rows, for the block sizes that an error names
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A row that is left out.
 
     Attributes:
@@ -180,7 +177,7 @@ class Checker:
             return row
         size = self.block_size
         if size is None:
-            raise RowError(line, "block_size", f"the first ids, and no block size is said; {_ask(str(fits(row)))}")
+            raise RowError(line, "block_size", f"the first ids, and no block size is said; {_ask(_fitting(row))}")
         row = self._cut(row, size)
         rest = length - _covered(row, size)
         if rest > size and self._strict:
@@ -260,7 +257,13 @@ def _covered(row: Row, size: int) -> int:
 
 
 def _fit(row: Row) -> str:
-    return f"fits block sizes {fits(row)}"
+    return f"fits block sizes {_fitting(row)}"
+
+
+def _fitting(row: Row) -> str:
+    from .fits import fits  # of use where something is wrong
+
+    return str(fits(row))
 
 
 def _ask(sizes: str) -> str:
@@ -268,6 +271,8 @@ def _ask(sizes: str) -> str:
 
 
 def _unsaid(rows: list[Row]) -> RowError:
+    from .fits import fit_all
+
     found = fit_all(rows)
     looked = f"all {len(rows):,} rows looked at" if len(rows) > 1 else "it"
     fitting = (

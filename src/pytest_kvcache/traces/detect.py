@@ -13,13 +13,16 @@ from .lines import Lines
 _FILES = ("bailian", "sessions", "spans", "tables", "mooncake", "bodies")
 """Files of forms, in the order in which they are asked: those whose names say more come first."""
 
-_COLUMN = re.compile(r"[A-Za-z_]\w{0,39}", re.ASCII)
+_MOONCAKE = frozenset(("timestamp", "input_length", "output_length", "hash_ids"))
+"""Fields that no other form is known by: where there are no others, no other file has to be loaded and asked."""
+
+_COLUMN = r"[A-Za-z_][A-Za-z_0-9]{0,39}"
 _SHOWN = 12  # names of fields in an error
 
 
-def formats() -> Iterator[Format]:
-    """Return all forms, one after another: files behind the one that is looked for are not loaded."""
-    for file in _FILES:
+def formats(first: str = "") -> Iterator[Format]:
+    """Return all forms, those of the file ``first`` first: files behind the one that is looked for are not loaded."""
+    for file in sorted(_FILES, key=lambda file: file != first):
         yield from import_module(f".formats.{file}", __package__).FORMATS
 
 
@@ -31,7 +34,7 @@ def named(name: str) -> Format | None:
     """
     if name == "auto":
         return None
-    for form in formats():
+    for form in formats(name):
         if form.name == name:
             return form
     raise TraceError(f"format={name!r}: expected 'auto' or one of {', '.join(form.name for form in formats())}")
@@ -44,7 +47,8 @@ def detected(lines: Lines) -> Format:
         TraceError: it is none that is known, or there is nothing to read.
     """
     head = lines.head()
-    for form in formats():
+    fields = fields_of(head)
+    for form in formats("mooncake" if fields and _MOONCAKE.issuperset(fields) else ""):
         if form.looks_like(head):
             return form
     known = ", ".join(form.name for form in formats())
@@ -60,7 +64,7 @@ def _seen(head: str) -> str:
         columns = head.split(",")
         if len(columns) < 3:
             return "plain text"
-        names = all(_COLUMN.fullmatch(column.strip()) for column in columns)  # else they may be anybody's words
+        names = all(re.fullmatch(_COLUMN, column.strip()) for column in columns)  # else they may be anybody's words
         return f"a table of {', '.join(columns[:_SHOWN])}" if names else f"a table of {len(columns):,} columns"
     fields = [name for name in fields_of(head) if len(name) <= 40]
     if not fields:

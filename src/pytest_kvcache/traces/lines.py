@@ -62,14 +62,10 @@ class Lines:
         self._notes = Notes() if notes is None else notes
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        for some in self.together():
-            yield from some
-
-    def together(self) -> Iterator[list[tuple[int, str]]]:
-        """Return the same lines many at a time: some 64 KiB of them, or one that is longer."""
         for start, block in self._blocks():
-            numbered = enumerate(self._texts(start, block), start)
-            yield [(number, text) for number, text in numbered if text and not text.isspace()]
+            for number, text in enumerate(self._texts(start, block), start):
+                if text and not text.isspace():
+                    yield number, text
 
     def whole(self) -> str:
         """Return the file as one text, for forms that are one document.
@@ -97,30 +93,25 @@ class Lines:
     def head(self) -> str:
         """Return the first line that is neither blank nor a ``#`` comment; of a document over several lines its head.
 
-        At most 1 MiB is looked at.
+        At most 1 MiB is looked at, and no more than it takes.
 
         Raises:
             TraceError: there is none, it is no text, or the file cannot be read.
         """
-        data, what = b"", "it is empty"
+        data, what, head = b"", "it is empty", None
         try:
             for chunk in self._chunks():
                 data += chunk
-                if len(data) >= _HEAD:
+                head, complete = _head_of(data)
+                if complete or len(data) >= _HEAD:
                     break
         except _Damaged as error:  # where, is told by whoever reads all of it
             what = str(error)
         self._refuse_binary(data)
-        text = data.removeprefix(_BOM).decode(errors="replace")
-        start = 0
-        while start < len(text):
-            end = text.find("\n", start)
-            end = len(text) if end < 0 else end
-            line = text[start:end]
-            if line.strip() and not line.lstrip().startswith("#"):
-                closed = line.lstrip()[0] not in "{[" or line.rstrip()[-1] in "}]"
-                return line.rstrip("\r") if closed else text[start:]
-            start, what = end + 1, "it holds only blank lines and comments"
+        if head is not None:
+            return head
+        if data.removeprefix(_BOM):
+            what = "it holds only blank lines and comments"
         raise TraceError(f"{self.name}: {what}; expected a trace")
 
     def _refuse_binary(self, data: bytes) -> None:
@@ -204,6 +195,21 @@ class Lines:
                         yield chunk
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror or error}") from None
+
+
+def _head_of(data: bytes) -> tuple[str | None, bool]:
+    """Return the head in the beginning of a file, and whether no more of the file would change it."""
+    text = data.removeprefix(_BOM).decode(errors="replace")
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        complete = end >= 0
+        line = text[start : end if complete else None]
+        if line.strip() and not line.lstrip().startswith("#"):
+            closed = line.lstrip()[0] not in "{[" or line.rstrip()[-1] in "}]"
+            return (line.rstrip("\r"), complete) if closed else (text[start:], False)
+        start += len(line) + 1
+    return None, False
 
 
 def _unpacked(file: BufferedReader, size: int) -> Iterator[bytes]:

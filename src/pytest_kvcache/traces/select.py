@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 from itertools import islice
 
 from ..errors import TraceError
@@ -37,6 +36,8 @@ def sampled(rows: Iterable[Row], share: float, seed: int) -> Iterator[Row]:
 
 
 def _draw(key: str) -> int:
+    from hashlib import blake2b  # loads OpenSSL, which nothing else here needs
+
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 

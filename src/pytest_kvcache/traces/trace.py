@@ -10,6 +10,7 @@ from ..errors import TraceError
 from ..rows import Note, Row
 from . import select
 from .check import Checker
+from .garbage import uncollected
 from .notes import Notes
 from .parents import Parents
 from .reading import Given, Reading
@@ -77,7 +78,8 @@ class Trace:
         self._sizes = block_size, stated
         self._before = tuple(notes)
         checker = self._checker()
-        self._kept = self._first(checker)
+        with uncollected():
+            self._kept = self._first(checker)
         self._tally = checker.tally
         self.block_size = checker.block_size
         self.checked = self._noted(checker)

@@ -15,7 +15,6 @@ from typing import Any
 
 from ...rows import Row
 from ..check import RowError, Skipped
-from ..ids import as_ids
 from ..lines import Lines
 from . import Format, Options, each_object, fields_of, kind_of, whole
 
@@ -36,7 +35,8 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
     per_second = options.per_second("ms")
 
     def row(line: int, text: str, value: dict[str, Any]) -> Row | Skipped:
-        length, output, time, ids = map(value.get, ("input_length", "output_length", "timestamp", "hash_ids"))
+        get = value.get
+        length, output, time, ids = get("input_length"), get("output_length"), get("timestamp"), get("hash_ids")
         if type(length) is not int or length < 1:
             length = _input(line, value)
             if length == 0:
@@ -44,7 +44,7 @@ def read(lines: Lines, options: Options) -> Iterator[Row | Skipped]:
         if type(output) is not int or output < 0:
             output = _optional(line, value, "output_length", "output_tokens")
         if time is None:
-            time = value.get("created_time")
+            time = get("created_time")
         made = ids_of(line, text, ids)
         time = seconds(line, "timestamp", time, per_second)
         if len(value) == 4 and ids is not None and time is not None and output is not None:
@@ -105,11 +105,14 @@ def ids_of(line: int, text: str, ids: object) -> array[int]:
         return _NONE
     if type(ids) is not list:
         raise RowError(line, "bad_field", f"'hash_ids' is {kind_of(ids)}; expected a list")
-    try:
-        if "true" not in text and "false" not in text:
+    # a letter is looked for several times faster than a word
+    if not ("r" in text and "true" in text or "f" in text and "false" in text):
+        try:
             return array("q", ids)
-    except (TypeError, OverflowError):
-        pass
+        except (TypeError, OverflowError):
+            pass
+    from ..ids import as_ids  # for ids that are no plain numbers
+
     try:
         return as_ids(ids)
     except ValueError as error:
