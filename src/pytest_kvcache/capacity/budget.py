@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -31,8 +30,7 @@ class Budget(NamedTuple):
         return f"{in_blocks(self.blocks)} ({short(self.tokens)} tokens{gib})"
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """What a block is.
 
     Attributes:

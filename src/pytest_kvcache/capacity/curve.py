@@ -1,4 +1,7 @@
-"""How much cache buys how much reuse? The hit rate of a trace by budget, read conveniently and never wrongly."""
+"""How much cache buys how much reuse? The hit rate of a trace by budget, read conveniently and never wrongly.
+
+What draws, tabulates or writes a curve is imported where it is asked for: most are only asked for a number.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import TraceError
 from ..rows import Note
-from . import document
 from .budget import Budget, Sizes, is_number
-from .knee import Gain, Regime, find_knee, gain_at, regime_at
-from .plot import draw, needs_ascii
 from .points import Everywhere, Point, Points
 from .rules import Rules, rules_of
 from .stack import StackPass
 from .steps import Steps
-from .table import tabulate, usual
+
+if TYPE_CHECKING:
+    from .knee import Gain, Regime
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -215,6 +217,8 @@ class Curve:
         Raises:
             TraceError: ``within`` is no number from 0 to 1, or no tokens were counted.
         """
+        from .knee import find_knee
+
         return find_knee(self, within)
 
     def gain(self, *, blocks: float | None = None, tokens: float | None = None, gib: float | None = None) -> Gain:
@@ -223,6 +227,8 @@ class Curve:
         Raises:
             TraceError: as :meth:`hit_rate`.
         """
+        from .knee import gain_at
+
         return gain_at(self, self.sizes.blocks(blocks=blocks, tokens=tokens, gib=gib))
 
     def gain_per_gib(
@@ -253,10 +259,14 @@ class Curve:
         Raises:
             TraceError: as :meth:`hit_rate`.
         """
+        from .knee import regime_at
+
         return regime_at(self, self.sizes.blocks(blocks=blocks, tokens=tokens, gib=gib), within)
 
     def table(self, budgets: Iterable[int] | None = None) -> str:
         """Return a table of budgets in blocks: by default powers of two (or those simulated), knee and ceiling."""
+        from .table import tabulate
+
         return tabulate(self, budgets)
 
     def plot(self, width: int = 60, height: int = 12, *, unicode: bool = True) -> str:
@@ -265,6 +275,8 @@ class Curve:
         Raises:
             TraceError: it is smaller than 30 columns or 8 lines.
         """
+        from .plot import draw
+
         return draw(self, width, height, unicode=unicode)
 
     def to_json(self) -> dict[str, Any]:
@@ -277,12 +289,16 @@ class Curve:
         policy that was simulated, each ``blocks hit_tokens evictions``, or null; ``error_tokens`` like hit_tokens, null
         where exact; ``notes``, each ``reason count line sentence``.
         """
-        return document.write(self)
+        from .document import write
+
+        return write(self)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Curve:
         """Return the curve of a document; TraceError when it is none, of another version, or damaged."""
-        return cls(**document.read(given))
+        from .document import read
+
+        return cls(**read(given))
 
     def to_csv(self, to: str | PathLike[str] | TextIO, budgets: Iterable[int] | None = None) -> None:
         """Write ``blocks,tokens,gib,hit_tokens,hit_rate,error,evictions``, one row a budget.
@@ -291,9 +307,15 @@ class Curve:
             to: a path, or a file open for text.
             budgets: in blocks; None: those of :meth:`table`.
         """
-        document.write_csv(self, to, usual(self) if budgets is None else budgets)
+        from .document import write_csv
+        from .table import usual
+
+        write_csv(self, to, usual(self) if budgets is None else budgets)
 
     def __str__(self) -> str:
+        from .plot import needs_ascii
+        from .table import usual
+
         short = self.table(usual(self, step=2, rows=5)) if self.input_tokens else ""
         drawing = self.plot(unicode=not needs_ascii(getattr(sys.stdout, "encoding", None)))
         notes = [f"note: {note.sentence}" for note in self.notes]

@@ -37,6 +37,9 @@ class Fenwick:
         """Take from the number at ``index``, from 0, and return the sum of those behind it."""
         tree, end, at = self._tree, len(self._tree), index + 1
         self.total -= amount
+        if at == end - 1:  # the last one, which is taken from most: requests begin like the one before
+            tree[at] -= amount
+            return 0
         while at < end:
             tree[at] -= amount
             at += at & -at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ..errors import TraceError
@@ -37,8 +36,7 @@ class Known(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Everywhere:
+class Everywhere(NamedTuple):
     """Every budget, from one pass.
 
     Attributes:
@@ -90,8 +88,7 @@ class Point(NamedTuple):
     evictions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(NamedTuple):
     """Single budgets; and all from which on nothing ever has to go, because every block of the trace has its place.
 
     Attributes:

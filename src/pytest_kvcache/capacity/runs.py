@@ -44,26 +44,26 @@ class RunTree:
 
     def path(self, ids: array[int], scope: Hashable = None) -> list[Run]:
         """Return the runs that a request is made of, from the root; what is new is added, with ``last`` -1."""
-        node = self.roots.get(scope)
-        if node is None:
-            node = self.roots[scope] = Run(array("q"), -1, {})
+        root = self.roots.get(scope)
+        if root is None:
+            root = self.roots[scope] = Run(array("q"), -1, {})
         path: list[Run] = []
-        at, length = 0, len(ids)
+        children, at, length = root.children, 0, len(ids)
         while at < length:
-            child = node.children.get(ids[at])
-            if child is None:
-                child = node.children[ids[at]] = Run(ids[at:], -1, {})
+            first = ids[at]
+            run = children.get(first)
+            if run is None:
+                run = children[first] = Run(ids[at:], -1, {})
                 self.blocks += length - at
-                path.append(child)
+                path.append(run)
                 break
-            run = child.ids
-            size = len(run)
-            part = ids[at : at + size]
-            if part != run:
-                size = common(run, part)
-                _split(child, size)
-            path.append(child)
-            node = child
+            known = run.ids
+            size = len(known)
+            if size > 1 and (part := ids[at : at + size]) != known:
+                size = common(known, part)
+                _split(run, size)
+            path.append(run)
+            children = run.children
             at += size
         return path
 

@@ -13,15 +13,16 @@ distances that follow each other by one. The cost of a request grows with these 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from ..rows import Note, Row
 from .fenwick import Fenwick
 from .rules import Portion, Rules, portion
-from .runs import Run, RunTree, join
+from .runs import RunTree, join
 from .steps import Steps
 
 
@@ -74,12 +75,21 @@ class LruStack:
             last); the next blocks are one further each. What is missing had not been used before.
         """
         path = self.tree.path(ids, scope)
-        number, left = len(self._left), self._left
-        found = []
-        for last, start, end in _pieces(path, number):
-            # before it in the stack: what younger requests left, and what this one took from them
-            found.append((start, end, left.take(last, end - start) + start + 1, last))
-        left.append(len(ids))
+        left = self._left
+        take, number = left.take, len(left)
+        found: list[Found] = []
+        last, start, at = -1, 0, 0
+        for run in path:
+            if run.last != last:
+                if last >= 0:
+                    # before it in the stack: what younger requests left, and what this one took from them
+                    found.append((start, at, take(last, at - start) + start + 1, last))
+                last, start = run.last, at
+            at += len(run.ids)
+            run.last = number
+        if last >= 0:
+            found.append((start, at, take(last, at - start) + start + 1, last))
+        left.append(at)
         if len(path) > 1:
             join(path)
         return found
@@ -103,26 +113,6 @@ class LruStack:
         return kept
 
 
-def _pieces(path: list[Run], number: int) -> list[tuple[int, int, int]]:
-    """Cut a path where its last users change, and make ``number`` the last user of all of it.
-
-    Returns:
-        Pieces as (last user, start, end), without what nobody had used.
-    """
-    pieces = []
-    last, start, at = -1, 0, 0
-    for run in path:
-        if run.last != last:
-            if last >= 0:
-                pieces.append((last, start, at))
-            last, start = run.last, at
-        at += len(run.ids)
-        run.last = number
-    if last >= 0:
-        pieces.append((last, start, at))
-    return pieces
-
-
 def one_pass(policy: str, rules: Rules) -> bool:
     """Whether all budgets follow from one pass, as LRU caches are nested while a victim is a leaf of one slot.
 
@@ -140,12 +130,11 @@ def stack_pass(rows: Iterable[Row], block_size: int, rules: Rules, *, warm_rows:
         rules: what is cached and what can hit; those of a stack: leaves first, whole slots, prefixes.
         warm_rows: so many first rows only fill the cache.
     """
-    stack, tally = LruStack(), _Tally(block_size)
-    number = -1
-    for number, row in enumerate(rows):
-        used = portion(row, block_size, rules)
-        tally.add(row, used, stack.use(used.ids, row.scope), counted=number >= warm_rows)
-    return tally.result(stack.tree.blocks, max(0, number + 1 - warm_rows))
+    rest, stack = iter(rows), LruStack()
+    warm, counted = _Tally(block_size), _Tally(block_size)
+    warm.read(islice(rest, warm_rows), stack, rules)
+    counted.read(rest, stack, rules)
+    return counted.result(warm, stack.tree.blocks)
 
 
 class _Tally:
@@ -153,26 +142,31 @@ class _Tally:
 
     def __init__(self, block_size: int) -> None:
         self._size = block_size
-        self._hits: dict[int, int] = defaultdict(int)  # of counted rows: change in hit blocks at a distance
-        self._warm: dict[int, int] = defaultdict(int)  # of the others
+        self._hits: dict[int, int] = defaultdict(int)  # change in hit blocks at a distance
         self._less: dict[int, int] = defaultdict(int)  # change in tokens, beside those of whole blocks
         self._depths: dict[int, int] = defaultdict(int)  # requests by their blocks
-        self._input = 0
-        self._covered = 0
+        self._input = self._uncovered = 0
 
-    def add(self, row: Row, used: Portion, found: list[Found], *, counted: bool) -> None:
-        self._depths[len(used.ids)] += 1
-        hits = self._hits if counted else self._warm
-        for start, end, distance, _ in found:
-            hits[distance] += 1
-            hits[distance + end - start] -= 1
-        if not counted:
-            return
-        length = row.input_length
-        self._input += length
-        self._covered += min(length, len(row.ids) * self._size if row.weights is None else sum(row.weights))
-        if used.rest and found and found[-1][1] > used.full:
-            self._correct(used, found)
+    def read(self, rows: Iterable[Row], stack: LruStack, rules: Rules) -> None:
+        """Look up requests, in order. What is written out here is all that most of them cost."""
+        size, use, hits, depths = self._size, stack.use, self._hits, self._depths
+        given = uncovered = 0
+        for row in rows:
+            ids, full, rest = used = portion(row, size, rules)
+            found = use(ids, row.scope)
+            depths[len(ids)] += 1
+            for start, end, distance, _ in found:
+                hits[distance] += 1
+                hits[distance + end - start] -= 1
+            if rest and found and found[-1][1] > full:
+                self._correct(used, found)
+            length = row.input_length
+            given += length
+            less = length - (len(row.ids) * size if row.weights is None else sum(row.weights))
+            if less > 0:
+                uncovered += less
+        self._input += given
+        self._uncovered += uncovered
 
     def _correct(self, used: Portion, found: list[Found]) -> None:
         for start, end, distance, _ in found:
@@ -181,16 +175,19 @@ class _Tally:
                 self._less[distance + at - start] += less
                 self._less[distance + at - start + 1] -= less
 
-    def result(self, blocks: int, requests: int) -> StackPass:
+    def result(self, warm: _Tally, blocks: int) -> StackPass:
+        """Return what was found; of what came before only what it left in the cache and stored counts."""
         tokens = {distance: change * self._size for distance, change in self._hits.items()}
         for distance, change in self._less.items():
             tokens[distance] = tokens.get(distance, 0) + change
+        depths = Counter(warm._depths)
+        depths.update(self._depths)
         return StackPass(
             tokens=Steps.of(tokens),
-            stored=Steps.of(stored_changes(self._depths, (self._hits, self._warm))),
-            requests=requests,
+            stored=Steps.of(stored_changes(depths, (self._hits, warm._hits))),
+            requests=sum(self._depths.values()),
             input_tokens=self._input,
-            uncovered_tokens=self._input - self._covered,
+            uncovered_tokens=self._uncovered,
             blocks=blocks,
         )
 

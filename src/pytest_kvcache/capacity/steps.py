@@ -5,13 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul, sub
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(NamedTuple):
     """A function of the budget that never falls, given where its slope changes.
 
     Attributes:
