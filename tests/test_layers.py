@@ -24,8 +24,10 @@ PURE = {
     *(
         f"{name}.py"
         for name in (
+            "bottleneck",
             "conclude",
             "distribution",
+            "figures",
             "ledger",
             "production",
             "errors",
@@ -39,10 +41,12 @@ PURE = {
             "latency",
             "histogram",
             "lookups",
+            "overview",
             "pace",
             "prefix",
             "rows",
             "sse",
+            "trend",
             "turns",
             "unquoted",
         )

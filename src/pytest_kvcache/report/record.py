@@ -12,10 +12,25 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ``engines``, ``aside``     tokens of each engine; those ``aside`` are shown and never summed
 ``tiers``                  of all summed engines: ``local``, every other tier by name, ``external`` = all but ``local``
 ``requests``               ``aborted``: sent, and given up on or cut off before the answer was whole
+``errors``                 failed requests by class, such as ``HTTP 429``
 ``pressure``               counters over the window, peaks of the samples taken during the load
 ``server_latency_s``       the engines' own histograms: exact means, quantiles with the bounds of their bucket
-``ttft_s``, ``itl_s``, ... as the client saw them, exact
+``ttft_s``, ``itl_s``, ... as the client saw them, exact; ``tpot_s``: time per output token of each request
 ``arrival_s``              how much later than scheduled requests were sent; no samples without a schedule
+``client``                 ``lag_s``: how late the client's event loop woke; ``queueing_s``: requests in the client
+                           before they were sent; ``busy``: CPU of the busiest of ``processes``, 0..1; None: none sent
+``objectives``             limits to latency and throughput: ``verdict``, ``value`` and its interval ``low``..``high``
+                           (95 %), ``limit`` in ``unit`` (``at_most``, or at least), ``samples``; of each run too
+``sweep``                  ``name``, and ``axes`` by their names: the test's place in a sweep; None: in none
+``statements``             one line each: how runs at several levels compare; of a run: where the time of its whole
+                           window went, and what stood in the way
+``runs[].level``           what was turned up, ``concurrency`` or ``rate``; of a search the highest that held
+``runs[].stretch``         what came out while a level was kept, of a search in all counted periods at the highest that
+                           held: counts, rates per second, latencies. ``itl_s`` None: only known of the run; ``good``:
+                           requests that met every limit of their own; ``strict``: only those that began and ended in it
+``runs[].limit``           of a search for the highest level: ``level``, the lowest ``breached`` one, ``converged``,
+                           ``sentence``, and ``periods``: a stretch each, with ``start`` in seconds, ``held`` (or
+                           ``breached``, ``transition``), ``why``, and how many requests ``stalled``
 ``runs[].waterfall``       tokens from ``ceiling`` down to ``measured``, each loss with its evidence; None: not known
 ``runs[].divergence``      where requests that should share a prefix part, without their text
 ``runs[].turns``           of conversations: one row a turn
@@ -25,25 +40,30 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, TypeVar
 
-from .. import distribution, latency
-from ..distribution import Latency
-from ..histogram import Histogram, Quantile, merged
-from ..model import Divergence, Exchange, Finding, Measurement, Pressure, ServerFacts, Tokens, Verdict, Waterfall
+from .. import bottleneck, distribution, trend
+from ..model import Attained, Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
 from ..model.loss import TITLES
+from ..overview import Overview, together
 from ..turns import Turns
+from . import counted, loads
+from .plain import Record as Record
+from .plain import latency
+from .server import pressure, server_latency
 from .text import visible
-
-Record = dict[str, Any]
-_Number = TypeVar("_Number", int, float)
 
 
 def check_record(
-    nodeid: str, verdict: Verdict, runs: Sequence[tuple[Measurement, Verdict]], probes: Sequence[str] = ()
+    nodeid: str,
+    verdict: Verdict,
+    runs: Sequence[tuple[Measurement, Verdict]],
+    probes: Sequence[str] = (),
+    *,
+    objectives: Sequence[Attained] = (),
+    of_runs: Sequence[Sequence[Attained]] = (),
+    sweep: Record | None = None,
 ) -> Record:
     """Return the record of one test: the verdict on all of its runs, then each run.
 
@@ -52,27 +72,57 @@ def check_record(
         verdict: on all runs together.
         runs: each measurement with the verdict on it alone.
         probes: what the test's probes found.
+        objectives: what became of each limit that the test sets to latency and throughput.
+        of_runs: the same for each run alone, in the order of ``runs``; empty: not told.
+        sweep: which place the test has in a sweep; None: none.
     """
-    exchanges = [e for measurement, _ in runs for e in measurement.exchanges]
+    measurements = [measurement for measurement, _ in runs]
+    seen = [Overview.of(measurement.exchanges) for measurement in measurements]
+    reached = of_runs or [()] * len(runs)
     return {
         "nodeid": visible(nodeid),
         **_judged(verdict),
         "findings": [_finding(f) for f in verdict.findings],
+        "objectives": loads.objectives(objectives),
         "probes": [visible(line) for line in probes],
-        **_measured([measurement for measurement, _ in runs], exchanges),
+        **_measured(measurements, together(seen)),
+        "statements": [visible(line) for line in trend.of_levels(measurements)],
+        "sweep": sweep,
         "runs": [
-            {
-                "title": measurement.title,
-                **_judged(single),
-                **_measured([measurement], measurement.exchanges),
-                "cache_state": measurement.cache_state,
-                "notes": [visible(note) for note in measurement.notes],
-                "waterfall": _waterfall(measurement.waterfall),
-                "divergence": _divergence(measurement.divergence),
-                "turns": _turns(measurement),
-            }
-            for measurement, single in runs
+            run_record(measurement, single, attained, overview)
+            for (measurement, single), attained, overview in zip(runs, reached, seen, strict=True)
         ],
+    }
+
+
+def run_record(
+    measurement: Measurement, verdict: Verdict, attained: Sequence[Attained] = (), seen: Overview | None = None
+) -> Record:
+    """Return the record of one run.
+
+    Args:
+        measurement: the run.
+        verdict: on it alone.
+        attained: what became of each objective in it.
+        seen: its requests, when they were gone through already.
+    """
+    seen = seen or Overview.of(measurement.exchanges)
+    stretch, limit = measurement.stretch, measurement.limit
+    level = limit.level if limit is not None else stretch.level if stretch is not None else None
+    return {
+        "title": measurement.title,
+        **_judged(verdict),
+        "objectives": loads.objectives(attained),
+        **_measured([measurement], seen),
+        "level": None if level is None else loads.level(level),
+        "stretch": None if stretch is None else loads.stretch(stretch),
+        "limit": None if limit is None else loads.limit(limit),
+        "statements": [visible(line) for line in bottleneck.statements(measurement, seen)],
+        "cache_state": measurement.cache_state,
+        "notes": [visible(note) for note in measurement.notes],
+        "waterfall": _waterfall(measurement.waterfall),
+        "divergence": _divergence(measurement.divergence),
+        "turns": _turns(measurement),
     }
 
 
@@ -145,35 +195,31 @@ def _finding(finding: Finding) -> Record:
     }
 
 
-def _measured(measurements: Sequence[Measurement], exchanges: Sequence[Exchange]) -> Record:
-    engines = _added(measurement.engines for measurement in measurements)
-    aside = _added(measurement.aside for measurement in measurements)
+def _measured(measurements: Sequence[Measurement], seen: Overview) -> Record:
     return {
         "engine": _engine(measurements[0].facts) if measurements else None,
-        "engines": {visible(name): _tokens(tokens) for name, tokens in sorted(engines.items())},
-        "aside": {visible(name): _tokens(tokens) for name, tokens in sorted(aside.items())},
-        "tiers": _tiers(engines),
-        "simulated_cache": _simulated_cache(measurements),
+        "engines": counted.engines(m.engines for m in measurements),
+        "aside": counted.engines(m.aside for m in measurements),
+        "tiers": counted.tiers(m.engines for m in measurements),
+        "simulated_cache": counted.simulated_cache(measurements),
         "requests": {
-            "total": len(exchanges),
-            "failed": sum(not e.ok for e in exchanges),
-            "aborted": sum(map(_is_aborted, exchanges)),
+            "total": seen.total,
+            "failed": seen.failed,
+            "aborted": seen.aborted,
             "prefill": sum(len(measurement.prefill) for measurement in measurements),
         },
-        "ttft_s": _latency(latency.ttft(exchanges)),
-        "itl_s": _latency(distribution.merged(m.gaps for m in measurements)),
-        "e2e_s": _latency(latency.e2e(exchanges)),
-        "arrival_s": _latency(latency.lateness(exchanges)),
-        "output_tokens_per_s": latency.output_rate(exchanges),
-        "server_latency_s": _server_latency(measurements),
-        "pressure": _pressure([m.pressure for m in measurements if m.pressure is not None]),
+        "errors": seen.errors,
+        "ttft_s": latency(seen.ttft),
+        "itl_s": latency(distribution.merged(m.gaps for m in measurements)),
+        "tpot_s": latency(seen.tpot),
+        "e2e_s": latency(seen.e2e),
+        "arrival_s": latency(seen.lateness),
+        "output_tokens_per_s": seen.output_tok_s,
+        "server_latency_s": server_latency(measurements),
+        "pressure": pressure([m.pressure for m in measurements if m.pressure is not None]),
+        "client": loads.client([m.client for m in measurements if m.client is not None]),
         "cache_state": "; ".join(dict.fromkeys(m.cache_state for m in measurements)),
     }
-
-
-def _is_aborted(exchange: Exchange) -> bool:
-    kind = exchange.failure.kind if exchange.failure is not None else None
-    return exchange.finish_reason == "abort" or (exchange.sent is not None and kind in ("timeout", "cut"))
 
 
 def _engine(facts: ServerFacts) -> Record:
@@ -189,101 +235,3 @@ def _engine(facts: ServerFacts) -> Record:
         "unconfirmed": facts.unconfirmed,
         "simulated": facts.simulated,
     }
-
-
-# --- tokens ----------------------------------------------------------------------------------------------------------
-
-
-def _added(several: Iterable[Mapping[str, Tokens]]) -> dict[str, Tokens]:
-    sums: dict[str, Tokens] = {}
-    for engines in several:
-        for name, tokens in engines.items():
-            sums[name] = sums[name] + tokens if name in sums else tokens
-    return sums
-
-
-def _tokens(tokens: Tokens) -> Record:
-    return {
-        "query_tokens": tokens.query,
-        "hit_tokens": tokens.hit,
-        "hit_rate": _share(tokens.hit, tokens.query),
-        "local_hit_tokens": tokens.local_hit,
-        "external_hit_tokens": tokens.external_hit,
-        "tiers": {visible(tier): hit for tier, hit in tokens.hits.items()},
-        "prompt_tokens": tokens.prompt,
-    }
-
-
-def _tiers(engines: Mapping[str, Tokens]) -> Record:
-    if not engines:
-        return {}
-    query = sum(tokens.query for tokens in engines.values())
-    named = dict.fromkeys(tier for tokens in engines.values() for tier in tokens.hits)
-    found = {}
-    for tier in dict.fromkeys(["local", *named, "external"]):
-        hits = [hit for hit in (tokens.of(tier) for tokens in engines.values()) if hit is not None]
-        hit = sum(hits) if hits else None
-        found[visible(tier)] = {"hit_tokens": hit, "hit_rate": _share(hit, query)}
-    return found
-
-
-def _simulated_cache(measurements: Sequence[Measurement]) -> Record | None:
-    sizes = {(m.simulated.capacity, m.simulated.block_size) if m.simulated else None for m in measurements}
-    size = sizes.pop() if len(sizes) == 1 else None
-    return None if size is None else {"capacity_tokens": size[0], "block_size": size[1]}
-
-
-def _share(hit: int | None, query: int) -> float | None:
-    return None if hit is None or query == 0 else hit / query
-
-
-# --- time and pressure -----------------------------------------------------------------------------------------------
-
-
-def _latency(sample: Latency) -> Record:
-    return {"p50": sample.p50, "p95": sample.p95, "p99": sample.p99, "mean": sample.mean, "count": len(sample)}
-
-
-def _server_latency(measurements: Sequence[Measurement]) -> Record:
-    names = dict.fromkeys(name for measurement in measurements for name in measurement.server_latency)
-    found = {}
-    for name in names:
-        whole = merged(m.server_latency[name] for m in measurements if name in m.server_latency)
-        if whole is not None:
-            found[name] = _histogram(whole)
-    return found
-
-
-def _histogram(whole: Histogram) -> Record:
-    quantiles = {f"p{percent}": _quantile(whole.quantile(percent / 100)) for percent in (50, 95, 99)}
-    return {"count": whole.count, "mean": whole.mean, **quantiles}
-
-
-def _quantile(quantile: Quantile | None) -> Record | None:
-    if quantile is None:
-        return None
-    high = None if math.isinf(quantile.high) else quantile.high  # JSON has no infinity
-    return {"value": quantile.value, "low": quantile.low, "high": high}
-
-
-def _pressure(several: Sequence[Pressure]) -> Record | None:
-    if not several:
-        return None
-    return {
-        "preemptions": _sum(p.preemptions for p in several),
-        "evictions": _sum(p.evictions for p in several),
-        "kv_usage_peak": _max(p.kv_usage_peak for p in several),
-        "running_peak": _max(p.running_peak for p in several),
-        "waiting_peak": _max(p.waiting_peak for p in several),
-        "samples": sum(p.samples for p in several),
-        "missed": sum(p.missed for p in several),
-    }
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    told = [value for value in values if value is not None]
-    return sum(told) if told else None
-
-
-def _max(values: Iterable[_Number | None]) -> _Number | None:
-    return max((value for value in values if value is not None), default=None)
