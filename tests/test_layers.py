@@ -55,7 +55,23 @@ PURE = {
     *(
         name_of(path)
         for path in FILES
-        if path.parent.name in ("model", "divergence", "waterfall", "capacity", "policies")
+        if path.parent.name in ("model", "divergence", "waterfall", "capacity", "policies", "slo")
+    ),
+    *(
+        f"limits/{name}.py"
+        for name in (
+            "__init__",
+            "asked",
+            "breach",
+            "confidence",
+            "controller",
+            "headroom",
+            "ladder",
+            "search",
+            "steering",
+            "tried",
+            "wording",
+        )
     ),
     "endpoint.py",
     "probes/answered.py",

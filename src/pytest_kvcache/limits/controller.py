@@ -1,0 +1,152 @@
+"""Which level is kept next, and where does the limit lie? The search without its clock and traffic. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..model import Level, Limit, Period, Stretch
+from .asked import Asked
+from .breach import NOBODY, Stalled
+from .headroom import is_lost
+from .ladder import Ladder
+from .search import Search
+from .tried import ENOUGH
+from .wording import sentence_of
+
+WHOLE = 0.98  # of the assessment: a period of that length is whole, because timers are not exact
+
+Action = Literal["on", "again", "change", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What to do now.
+
+    Attributes:
+        action: ``on``: the period goes on, and comes longer the next time; ``again``: it counts, and another one begins
+            at this level at once; ``change``: to another level, whose period begins when every request that was in
+            flight has ended; ``done``: finish.
+        level: to be kept from here on.
+        drain: let nobody begin before all in flight have ended: what an overload of an open loop has left behind would
+            be billed to the level below.
+    """
+
+    action: Action
+    level: Level
+    drain: bool = False
+
+
+class Controller:
+    """Searches the highest level that holds.
+
+    It ramps while there is headroom, up to :data:`~pytest_kvcache.limits.steering.GROWTH` fold at once, then narrows
+    the gap between the highest level that held and the lowest that did not. When these are neighbours, the one that
+    held must do so for a second whole period, and a doubtful breach of the other one is tried once more. When the time
+    gets short, what was found is confirmed before anything higher is tried.
+
+    Args:
+        ladder: the levels.
+        asked: what is to be held.
+        assessment: seconds of a period.
+        duration: seconds of the whole search.
+        began: monotonic seconds at which it began; None: with its first period.
+    """
+
+    def __init__(
+        self, ladder: Ladder, asked: Asked, *, assessment: float, duration: float, began: float | None = None
+    ) -> None:
+        self._ladder = ladder
+        self._asked = asked
+        self._assessment = assessment
+        self._duration = duration
+        self._began = began
+        self._search = Search(ladder, asked)
+        self._rung = 0
+        self._periods: list[Period] = []
+        self._open: Stretch | None = None
+        self._changed: float | None = None
+        self._transition = 0.0
+
+    @property
+    def level(self) -> Level:
+        """The level that is to be kept."""
+        return self._ladder[self._rung]
+
+    @property
+    def periods(self) -> tuple[Period, ...]:
+        """All so far, in order."""
+        return tuple(self._periods)
+
+    def passed(self, stretch: Stretch) -> None:
+        """Note a stretch that counts for no level, because the level had just changed."""
+        self._periods.append(Period(stretch, "transition"))
+
+    def next(self, stretch: Stretch, stalled: Stalled = NOBODY) -> Move:
+        """Return what to do after a period, or in the middle of one.
+
+        Args:
+            stretch: what has come out since the period began. Before the assessment is over, a period ends only when
+                it is lost whatever is still to come.
+            stalled: of the requests in flight, those that no whole answer explains.
+        """
+        self._note_times(stretch)
+        if not is_lost(self._asked, stretch, self._assessment, stalled) and self._is_too_little(stretch):
+            self._open = stretch
+            return Move("on", self.level)
+        self._open = None
+        period = self._search.add(self._rung, stretch, stalled)
+        self._periods.append(period)
+        before, wanted = self._rung, self._affordable(stretch.end)
+        if wanted is None:
+            return Move("done", self.level)
+        if wanted == before:
+            return Move("again", self.level)
+        self._rung, self._changed = wanted, stretch.end
+        return Move("change", self.level, drain=self.level.rate is not None and period.held == "breached")
+
+    def finish(self) -> Limit:
+        """Return where the limit lies, as far as it was found."""
+        search, found = self._search, self._search.found
+        broken = None if search.broken is None else self._ladder[search.broken]
+        return Limit(
+            level=None if found is None else self._ladder[found],
+            breached=broken,
+            periods=self.periods,
+            converged=bool(search.tried) and search.wanted(self._rung) is None,
+            stretch=None if found is None else search.tried[found].pooled,
+            sentence=sentence_of(search, self._rung, self._open),
+        )
+
+    def _note_times(self, stretch: Stretch) -> None:
+        if self._began is None:
+            self._began = stretch.start
+        if self._changed is not None:
+            self._transition, self._changed = stretch.start - self._changed, None
+
+    def _is_too_little(self, stretch: Stretch) -> bool:
+        """Tell whether a period is too short for a verdict, or has too few requests; none at all is a verdict in the
+        end.
+        """
+        if stretch.seconds < WHOLE * self._assessment:
+            return True
+        if not stretch.requests + stretch.failed:
+            return stretch.seconds < 2 * WHOLE * self._assessment
+        return stretch.requests < self._asked.needed
+
+    def _affordable(self, now: float) -> int | None:
+        """Return the rung to assess next for which the time suffices; None: there is none."""
+        search, found = self._search, self._search.found
+        left = (self._began or 0.0) + self._duration - now
+        wanted = search.wanted(self._rung)
+        if wanted is None:
+            return None
+        if found not in (None, wanted) and not search.is_confirmed(found):
+            missing = max(1, ENOUGH - search.tried[found].held)
+            if left < self._cost(wanted) + self._transition + missing * self._assessment:
+                wanted = found
+        return wanted if left >= self._cost(wanted) else None
+
+    def _cost(self, rung: int) -> float:
+        """Return the seconds that one period of a rung takes."""
+        return WHOLE * self._assessment + (self._transition if rung != self._rung else 0.0)

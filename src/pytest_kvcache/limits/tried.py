@@ -1,0 +1,112 @@
+"""What do all periods at one level say together? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ..distribution import merged
+from ..model import Period, Stretch
+from .asked import Asked
+from .breach import Stalled, judge
+
+Verdict = Literal["held", "breached", "open"]
+ENOUGH = 2  # periods in which a level must have held before it is reported as confirmed
+MOST = 3  # periods at one level: the third decides
+
+
+@dataclass(slots=True)
+class Tried:
+    """The periods at one level that count.
+
+    Its verdict is that of all samples together, so that one period by chance decides nothing. A level that broke once
+    and then held is ``open``: it does not bound the search, since what is above it may hold, and is not reported
+    either before a third period has decided.
+
+    Attributes:
+        asked: what is to be held.
+        periods: in order.
+        oldest: seconds that the oldest stalled request of any of them had been without an answer.
+    """
+
+    asked: Asked
+    periods: list[Period] = field(default_factory=list)
+    oldest: float = 0.0
+
+    def add(self, stretch: Stretch, stalled: Stalled, best: float | None) -> Period:
+        """Take one more period, and return it judged."""
+        why = judge(self.asked, stretch, stalled, best)
+        period = Period(stretch, "breached" if why else "held", why, stalled.requests)
+        self.periods.append(period)
+        self.oldest = max(self.oldest, stalled.seconds)
+        return period
+
+    @property
+    def held(self) -> int:
+        """How many periods were held."""
+        return sum(period.held == "held" for period in self.periods)
+
+    @property
+    def breached(self) -> int:
+        """How many were not."""
+        return len(self.periods) - self.held
+
+    def why(self, best: float | None) -> str:
+        """Return what all samples together break; empty: nothing."""
+        stalled = Stalled(sum(period.stalled for period in self.periods), self.oldest)
+        return judge(self.asked, self.pooled, stalled, best)
+
+    def verdict(self, best: float | None) -> Verdict:
+        """Return what the periods say together; ``best`` as for :func:`judge`."""
+        if self.held < self.breached:
+            return "breached"
+        if not self.why(best):
+            return "held"
+        doubted = self.periods[-1].held == "held" and self.breached and len(self.periods) < MOST
+        return "open" if doubted else "breached"
+
+    def confirmed(self, best: float | None) -> bool:
+        """Tell whether it held over at least two whole periods, and all samples together hold it."""
+        return self.held >= ENOUGH and self.verdict(best) == "held"
+
+    @property
+    def pooled(self) -> Stretch:
+        """All periods as one."""
+        return pooled([period.stretch for period in self.periods])
+
+
+def pooled(stretches: Sequence[Stretch]) -> Stretch:
+    """Return several stretches of one level as one: it begins with the first and is as long as all of them together.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if len(stretches) == 1:
+        return stretches[0]
+    if not stretches:
+        raise ValueError("there is no stretch to pool")
+    first = stretches[0]
+    itl = [one.itl for one in stretches if one.itl is not None]
+    return replace(
+        first,
+        end=first.start + sum(one.seconds for one in stretches),
+        requests=sum(one.requests for one in stretches),
+        failed=sum(one.failed for one in stretches),
+        output_tokens=sum(one.output_tokens for one in stretches),
+        input_tokens=_total(stretches, lambda one: one.input_tokens),
+        hit_tokens=_total(stretches, lambda one: one.hit_tokens),
+        ttft=merged(one.ttft for one in stretches),
+        tpot=merged(one.tpot for one in stretches),
+        e2e=merged(one.e2e for one in stretches),
+        tokens_per_s=merged(one.tokens_per_s for one in stretches),
+        itl=merged(itl) if len(itl) == len(stretches) else None,
+        good=_total(stretches, lambda one: one.good),
+    )
+
+
+def _total(stretches: Iterable[Stretch], count: Callable[[Stretch], int | None]) -> int | None:
+    """Return the sum of a count; None when one of them is not told."""
+    counts = [count(one) for one in stretches]
+    told = [one for one in counts if one is not None]
+    return sum(told) if len(told) == len(counts) else None
