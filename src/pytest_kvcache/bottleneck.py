@@ -5,6 +5,7 @@ What is not known is left out, and a figure is never taken for zero because nobo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from .distribution import Latency
@@ -41,20 +42,29 @@ def statements(measurement: Measurement, seen: Overview | None = None) -> list[s
     return [statement for statement in found if statement is not None]
 
 
+def largest(told: Mapping[str, Histogram]) -> str | None:
+    """Return which of ``queue``, ``prefill`` and ``decode`` takes most time; None where one of them is not known."""
+    spent, _ = _spent(told)
+    if len(spent) < 3 or not any(seconds for seconds, _ in spent.values()):
+        return None
+    return max(spent, key=lambda part: spent[part][0])
+
+
 def _time(told: Mapping[str, Histogram]) -> str | None:
     """Compare what requests spent in the queue, in prefill and in decode; None where one of them is not known."""
+    most = largest(told)
+    if most is None:
+        return None
     spent, derived = _spent(told)
     whole = sum(seconds for seconds, _ in spent.values())
-    if len(spent) < 3 or whole <= 0:
-        return None
-    ordered = sorted(spent, key=lambda part: -spent[part][0])
-    parts = [
-        f"{part} {percent(seconds / whole)} ({duration(mean)} a request)"
-        for part, (seconds, mean) in ((part, spent[part]) for part in ordered)
-    ]
-    how = "most of" if spent[ordered[0]][0] > whole / 2 else "the largest part of"
+    rest = sorted(spent.keys() - {most}, key=lambda part: (-spent[part][0], part))
+    share = {
+        part: f"{percent(seconds / whole)} ({duration(mean)} a request)" for part, (seconds, mean) in spent.items()
+    }
+    how = "most of" if spent[most][0] > whole / 2 else "the largest part of"
     note = f"; not told by the engine: {', '.join(derived)}" if derived else ""
-    return f"{ordered[0]} takes {how} the server's time: {', '.join(parts)}{note}"
+    others = ", ".join(f"{part} {share[part]}".replace(" a request", "") for part in rest)
+    return f"{most} takes {how} the server's time: {share[most]}; {others}{note}"
 
 
 def _spent(told: Mapping[str, Histogram]) -> tuple[dict[str, tuple[float, float]], list[str]]:
@@ -139,7 +149,7 @@ def _client(client: ClientLoad | None, seen: Overview) -> str | None:
     figures = [
         *([f"event loop late by {_told(client.lag, 'p50', 'p99', 'max')}"] if len(client.lag) else []),
         *([f"queueing {_told(client.queueing, 'p50', 'p95')}"] if len(client.queueing) else []),
-        *([] if own is None or not typical else [f"its share of TTFT at most {percent(own / typical)}"]),
+        *([] if own is None or not typical else [f"its share of TTFT at most {math.ceil(100 * own / typical)} %"]),
         *([] if client.busy is None else [f"CPU {percent(client.busy)} busy"]),
     ]
     if not figures:

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import fmean, stdev
 
+from .bottleneck import KV_FULL, largest
 from .figures import duration, percent, tok_s
-from .model import Level, Measurement, Pressure, Stretch
+from .histogram import merged
+from .model import Level, Measurement, Stretch
 
 REQUESTS = 5  # whole answers that a level needs to be compared
 GROWTH = 0.1  # throughput has stopped growing where it rises less than so much of what the level does
 MARGIN = 1.1  # TTFT grows faster than the level when its factor is so many times that of the level
 NOTICED = 0.001  # seconds of TTFT that a rise needs
-KV_FULL = 0.9  # of the cache
 SPREAD = 0.1  # of hit rates: closer ones are not compared
 FALLS = 0.95  # TTFT has fallen when it is below so much of what it was
+_PARTS = ("queue", "prefill", "decode", "ttft", "e2e")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One level, all of its repetitions together. None: not told."""
+    """One level, all of its repetitions together; ``largest``: part of the server's time. None: not told."""
 
     level: Level
     stretches: tuple[Stretch, ...]
     output: float | None
     ttft: float | None
+    largest: str | None
     kv_usage: float | None
     waiting: int | None
     preemptions: int | None
@@ -38,11 +41,11 @@ class _Kept:
 
 def of_levels(measurements: Iterable[Measurement]) -> list[str]:
     """Return what changes with the level, for each workload that was run at two levels or more."""
-    by_workload: dict[tuple[str, bool], list[tuple[Stretch, Pressure | None]]] = {}
+    by_workload: dict[tuple[str, bool], list[tuple[Stretch, Measurement]]] = {}
     for measurement in measurements:
         if measurement.stretch is not None and measurement.limit is None:
             kind = measurement.title, measurement.stretch.level.rate is None
-            by_workload.setdefault(kind, []).append((measurement.stretch, measurement.pressure))
+            by_workload.setdefault(kind, []).append((measurement.stretch, measurement))
     found = [_of_workload(levels) for levels in by_workload.values()]
     if len(found) == 1:
         return found[0]
@@ -50,27 +53,29 @@ def of_levels(measurements: Iterable[Measurement]) -> list[str]:
     return [f"{title}: {line}" for title, lines in zip(titles, found, strict=True) for line in lines]
 
 
-def _of_workload(levels: Sequence[tuple[Stretch, Pressure | None]]) -> list[str]:
+def _of_workload(levels: Sequence[tuple[Stretch, Measurement]]) -> list[str]:
     kept = [_kept(value, levels) for value in sorted({stretch.level.value for stretch, _ in levels})]
     lines = [*_repeated(kept)]
     rising = [level for level in kept if sum(stretch.requests for stretch in level.stretches) >= REQUESTS]
     if len(rising) > 1:
         lines += [*_throughput(rising), *_first_token(rising), *_waiting(rising)]
     if len(kept) > 1:
-        lines += _cache(kept)
+        lines += [*_cache(kept), *_server_time(kept)]
     return lines
 
 
-def _kept(value: float, levels: Sequence[tuple[Stretch, Pressure | None]]) -> _Kept:
-    of_it = [(stretch, pressure) for stretch, pressure in levels if stretch.level.value == value]
-    stretches = tuple(stretch for stretch, _ in of_it)
-    pressures = [pressure for _, pressure in of_it if pressure is not None]
+def _kept(value: float, levels: Sequence[tuple[Stretch, Measurement]]) -> _Kept:
+    stretches = tuple(stretch for stretch, _ in levels if stretch.level.value == value)
+    measurements = [measurement for stretch, measurement in levels if stretch.level.value == value]
+    pressures = [m.pressure for m in measurements if m.pressure is not None]
+    told = {name: merged(m.server_latency[name] for m in measurements if name in m.server_latency) for name in _PARTS}
     preemptions = [p.preemptions for p in pressures if p.preemptions is not None]
     return _Kept(
         level=stretches[0].level,
         stretches=stretches,
         output=_mean(stretch.output_tok_s for stretch in stretches),
         ttft=_mean(stretch.ttft.p50 for stretch in stretches),
+        largest=largest({name: whole for name, whole in told.items() if whole is not None}),
         kv_usage=max((p.kv_usage_peak for p in pressures if p.kv_usage_peak is not None), default=None),
         waiting=max((p.waiting_peak for p in pressures if p.waiting_peak is not None), default=None),
         preemptions=sum(preemptions) if preemptions else None,
@@ -124,7 +129,8 @@ def _throughput(levels: Sequence[_Kept]) -> list[str]:
 
 def _at(kept: _Kept) -> str:
     """Return the number of a level that stands behind one that names its unit."""
-    return f"{kept.level.value:.4g}"
+    level = kept.level
+    return f"{level.concurrency}" if level.rate is None else f"{level.rate:.4g}"
 
 
 def _gain(lower: _Kept, output: float, higher: _Kept, more: float) -> float:
@@ -165,6 +171,17 @@ def _cache(levels: Sequence[_Kept]) -> list[str]:
         none = "; no preemptions" if all(level.preemptions == 0 for level in levels) else ""
         lines.append(f"KV usage at most {percent(usage)}, at {level.level}{none}")
     return lines
+
+
+def _server_time(levels: Sequence[_Kept]) -> list[str]:
+    """Tell what takes the largest part of the server's time, where that changes with the level."""
+    told = [(level.largest, level) for level in levels if level.largest is not None]
+    changes = [next(group) for _, group in groupby(told, key=lambda pair: pair[0])]
+    if len(changes) < 2:
+        return []
+    (first, _), *later = changes
+    steps = ", ".join(f"{part} from {level.level} on" for part, level in later)
+    return [f"the largest part of the server's time is {first} at first, {steps}"]
 
 
 # --- hit rates -------------------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from pytest_kvcache.distribution import Latency
+from pytest_kvcache.histogram import Histogram
 from pytest_kvcache.model import Level, Limit, Measurement, Pressure, ServerFacts, Stretch
 from pytest_kvcache.trend import AtRate, against_hit_rate, of_levels
 
@@ -27,6 +29,13 @@ def level(
     none = Latency()
     stretch = Stretch(asked, 0.0, 10.0, requests, 0, 10 * output, None, None, samples, none, none, none)
     return Measurement(title, ServerFacts("vllm", "m"), {}, stretch=stretch, pressure=pressure)
+
+
+PARTS = ("queue", "prefill", "decode")
+
+
+def seconds(total: float) -> Histogram:
+    return Histogram((float("inf"),), (10,), total)
 
 
 def curve(outputs: Sequence[float], levels: Sequence[float] = (10, 20, 40, 80)) -> list[str]:
@@ -155,6 +164,31 @@ def test_where_requests_begin_to_wait() -> None:
     assert pressed(Pressure(waiting_peak=0), Pressure(waiting_peak=0)) == []
 
 
+def test_what_takes_the_servers_time_where_that_changes() -> None:
+    def of(largest: str | None, at: int) -> Measurement:
+        told = {} if largest is None else {p: seconds(5.0 if p == largest else 2.0) for p in PARTS}
+        return replace(level(at), server_latency=told)
+
+    assert of_levels([of("decode", 10), of(None, 15), of("decode", 20), of("queue", 40), of("queue", 80)]) == [
+        "the largest part of the server's time is decode at first, queue from concurrency 40 on"
+    ]
+    assert of_levels([of("decode", 10), of(None, 20), of("decode", 40)]) == []
+    assert of_levels([of("decode", 1), of("prefill", 2), of("queue", 3)]) == [
+        "the largest part of the server's time is decode at first, prefill from concurrency 2 on,"
+        " queue from concurrency 3 on"
+    ]
+
+
+def test_repetitions_of_a_level_are_added_up_before_their_parts_are_compared() -> None:
+    once = {"queue": seconds(1.0), "prefill": seconds(3.0), "decode": seconds(2.0)}
+    again = {"queue": seconds(1.0), "prefill": seconds(1.0), "decode": seconds(9.0)}
+    mixed = [replace(level(10), server_latency=told) for told in (once, again)]
+    other = replace(level(20), server_latency=once)
+    assert of_levels([*mixed, other])[1:] == [
+        "the largest part of the server's time is decode at first, prefill from concurrency 20 on"
+    ]
+
+
 # --- repetitions, rates, workloads -----------------------------------------------------------------------------------
 
 
@@ -190,8 +224,6 @@ def test_workloads_are_told_apart() -> None:
 
 
 def test_a_search_is_not_one_of_the_levels() -> None:
-    from dataclasses import replace
-
     found = level(20, 900.0)
     search = replace(found, limit=Limit(Level(20), None, (), True, found.stretch, "held"))
     assert of_levels([level(10, 100.0), search]) == []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from ..figures import duration, plural
+from .columns import UNKNOWN, aligned
+from .levels import headline, is_load, kept, level_text, level_value, levels_table, ramp
 from .losses import waterfall
-from .record import Record
+from .plain import Record
 from .turns_table import turns_table
 
 _HEADER = ("verdict", "hit rate", "target", "predicted", "hit/query tokens", "TTFT p50/p95", "output", "engine", "test")
-_RIGHT = frozenset({1, 2, 3, 4, 5, 6})
+_WORDS = frozenset({0, 7, 8})  # columns
 _SPLIT = {"queue": "queue", "prefill": "prefill", "ttft": "TTFT", "itl": "ITL", "decode": "decode", "e2e": "E2E"}
 _RESIDENCY = {
     "block_lifetime": "lifetime",
@@ -20,11 +23,12 @@ _RESIDENCY = {
 
 def section(record: Record) -> str:
     """Return the evidence of one test: the arithmetic, what an ideal cache reaches, and every finding with its code."""
-    lines = [record["sentence"], *_arithmetic(record)]
-    if len(record["runs"]) > 1:
-        lines += [f"  run {number}: {run['sentence']}" for number, run in enumerate(record["runs"], 1)]
-    else:
-        lines += [line for run in record["runs"] for line in _run(run)]
+    several = len(kept(record)) > 1
+    lines = [record["sentence"], *_objectives(record), *_arithmetic(record)]
+    lines += _timing(record) if not several else [f"  failed: {_errors(record)}"] if record["errors"] else []
+    lines += _runs(record)
+    if is_load(record):
+        lines += _statements(record, several=several)
     lines += [f"  probe: {line}" for line in record["probes"]]
     lines += [f"  cache: {record['cache_state']}"] if record["cache_state"] else []
     for finding in record["findings"]:
@@ -33,14 +37,69 @@ def section(record: Record) -> str:
     return "\n".join(lines)
 
 
+def _objectives(record: Record) -> list[str]:
+    """Return one line for each limit to latency and throughput: whether it was met, and by what."""
+    rows = [(one["verdict"], one["sentence"] or one["name"], one["note"]) for one in record["objectives"]]
+    width = max((len(verdict) for verdict, _, _ in rows), default=0)
+    return [f"  {verdict:<{width}}  {said}{f' ({note})' if note else ''}" for verdict, said, note in rows]
+
+
+def _runs(record: Record) -> list[str]:
+    """Return what each run adds: a sentence of each of several, the levels in one table, a search with its periods."""
+    runs, levels = record["runs"], kept(record)
+    if len(runs) == 1 and not levels:
+        return [line for run in runs for line in _run(run)]
+    lines = []
+    for number, run in enumerate(runs, 1):
+        if run["stretch"] is None or run["limit"] is not None or run["verdict"] != "pass":
+            lines.append(f"  run {number}: {run['sentence']}")
+        lines += _search(run) if run["limit"] is not None else []
+    for title in dict.fromkeys(run["title"] for run in levels):
+        of_it = [run for run in levels if run["title"] == title]
+        notes = dict.fromkeys(note for run in of_it for note in run["notes"])
+        lines += [f"  {title}", *(f"  {note}" for note in notes), *(f"    {row}" for row in levels_table(of_it))]
+    if len(levels) == 1:
+        lines += [line for run in levels for line in (*_turns(run), *waterfall(run["waterfall"]))]
+    return lines
+
+
 def _run(run: Record) -> list[str]:
     """Return what was sent, what is to know of it, turn by turn, and where reuse was lost."""
     return [
         f"  {run['title']}",
         *(f"  {note}" for note in run["notes"]),
-        *(f"  {line}" for line in turns_table(run["turns"])),
+        *(_search(run) if run["limit"] is not None else []),
+        *_turns(run),
         *waterfall(run["waterfall"]),
     ]
+
+
+def _turns(run: Record) -> list[str]:
+    return [f"  {line}" for line in turns_table(run["turns"])]
+
+
+def _search(run: Record) -> list[str]:
+    return [f"  {run['limit']['sentence']}", *(f"    {line}" for line in ramp(run["limit"]))]
+
+
+def _statements(record: Record, *, several: bool) -> list[str]:
+    """Return how levels compare, and where the time of each run went: of several levels of the highest."""
+    lines = [f"  {line}" for line in record["statements"]]
+    runs = [(run, f"run {number}") for number, run in enumerate(record["runs"], 1)]
+    if several:
+        highest = max(kept(record), key=lambda run: level_value(run["level"]))
+        runs = [(highest, f"at {level_text(highest['level'])}")]
+    elif len(runs) == 1:
+        runs = [(run, "over the whole search" if run["limit"] is not None else "") for run, _ in runs]
+    for run, where in runs:
+        indent = "    " if where else "  "
+        lines += [f"  {where}:"] if where and run["statements"] else []
+        lines += [f"{indent}{line}" for line in run["statements"]]
+    return lines
+
+
+def _errors(record: Record) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in record["errors"].items())
 
 
 def _arithmetic(record: Record) -> list[str]:
@@ -51,15 +110,22 @@ def _arithmetic(record: Record) -> list[str]:
         sent = f" · {requests['total']} requests{lost}" if requests["total"] else ""
         hit = f"{record['hit_tokens']:,} of {record['query_tokens']:,} hit"
         lines.append(f"  {hit}, by {record['source']}{sent} · {_engine(engine)}")
-    lines += [*_rates(record["hit_rate"], record["simulated_cache"]), *_rows(record)]
-    if record["ttft_s"]["count"]:
-        lines.append(f"  TTFT {_ttft(record)} (p50/p95), {_output(record)} output")
+    return [*lines, *_rates(record["hit_rate"], record["simulated_cache"]), *_rows(record)]
+
+
+def _timing(record: Record) -> list[str]:
+    """Return what client and engines saw of time and pressure; of a load the statements tell the pressure."""
+    figures, where = headline(record)
+    lines = []
+    if figures is not None and figures["ttft_s"]["p50"] is not None:
+        level = f", {where}" if where else ""
+        lines.append(f"  TTFT {_ttft(figures)} (p50/p95), {_output(figures)} output{level}")
     late = record["arrival_s"]
     if late["count"]:
-        lines.append(f"  sent {_duration(late['p50'])} (p50), {_duration(late['p95'])} (p95) later than scheduled")
+        lines.append(f"  sent {duration(late['p50'])} (p50), {duration(late['p95'])} (p95) later than scheduled")
     for title, names in (("server", _SPLIT), ("cached blocks", _RESIDENCY)):
         lines += _means(title, names, record["server_latency_s"])
-    return lines + _pressure(record["pressure"])
+    return lines + ([] if is_load(record) else _pressure(record["pressure"]))
 
 
 def _rates(rates: Record, cache: Record | None) -> list[str]:
@@ -105,7 +171,7 @@ def _row_of(label: str, tokens: Record, query: int, note: str = "") -> tuple[str
 
 def _means(title: str, names: dict[str, str], latencies: Record) -> list[str]:
     told = [(shown, latencies[name]["mean"]) for name, shown in names.items() if name in latencies]
-    means = [f"{shown} {_duration(mean)}" for shown, mean in told if mean is not None]
+    means = [f"{shown} {duration(mean)}" for shown, mean in told if mean is not None]
     return [f"  {title}: {', '.join(means)} (means)"] if means else []
 
 
@@ -117,76 +183,54 @@ def _pressure(pressure: Record | None) -> list[str]:
     told = [
         *([f"KV usage {100 * usage:.0f} % at peak"] if usage is not None else []),
         *([f"{waiting:,} waiting at peak"] if waiting is not None else []),
-        *([_plural(preemptions, "preemption")] if preemptions is not None else []),
+        *([plural(preemptions, "preemption")] if preemptions is not None else []),
         *([f"{evictions:,} evicted"] if evictions is not None else []),
     ]
     missed = f", {pressure['missed']:,} missed" if pressure["missed"] else ""
-    sampled = f" ({_plural(pressure['samples'], 'sample')}{missed})" if pressure["samples"] or missed else ""
+    sampled = f" ({plural(pressure['samples'], 'sample')}{missed})" if pressure["samples"] or missed else ""
     return [f"  pressure: {', '.join(told) or 'not known'}{sampled}"] if told or missed else []
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def table(records: Iterable[Record]) -> list[str]:
     """Return one aligned line a test, a header first; nothing for no tests."""
     rows = [_HEADER, *map(_row, records)]
-    if len(rows) == 1:
-        return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return [_aligned(row, widths) for row in rows]
+    return aligned(rows, left=_WORDS) if len(rows) > 1 else []
 
 
 def _row(record: Record) -> tuple[str, ...]:
     rates = record["hit_rate"]
-    tokens = "-" if record["query_tokens"] is None else f"{record['hit_tokens']:,}/{record['query_tokens']:,}"
+    tokens = UNKNOWN if record["query_tokens"] is None else f"{record['hit_tokens']:,}/{record['query_tokens']:,}"
+    figures, where = headline(record)
     return (
         record["verdict"],
         _rate(rates["measured"]),
         _rate(rates["target"]),
         _rate(rates["predicted"]),
         tokens,
-        _ttft(record),
-        _output(record),
+        _ttft(figures),
+        _output(figures),
         _engine(record["engine"]),
-        record["nodeid"],
+        record["nodeid"] + (f" · {where}" if where else ""),
     )
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (
-        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join(cells).rstrip()
 
 
 def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return UNKNOWN if value is None else f"{value:.3f}"
 
 
-def _ttft(record: Record) -> str:
-    p50, p95 = record["ttft_s"]["p50"], record["ttft_s"]["p95"]
-    return "-" if p50 is None else f"{_duration(p50)}/{_duration(p95)}"
+def _ttft(figures: Record | None) -> str:
+    p50, p95 = (None, None) if figures is None else (figures["ttft_s"]["p50"], figures["ttft_s"]["p95"])
+    return UNKNOWN if p50 is None or p95 is None else f"{duration(p50)}/{duration(p95)}"
 
 
-def _duration(seconds: float) -> str:
-    if 0 < seconds < 0.0001:
-        return f"{seconds * 1e6:.0f} µs"
-    if seconds < 10:
-        return f"{seconds * 1000:.{1 if seconds < 0.1 else 0}f} ms"
-    return f"{seconds:.1f} s"
-
-
-def _output(record: Record) -> str:
-    rate = record["output_tokens_per_s"]
-    return "-" if rate is None else f"{rate:,.0f} tok/s"
+def _output(figures: Record | None) -> str:
+    rate = None if figures is None else figures["output_tok_s"]
+    return UNKNOWN if rate is None else f"{rate:,.0f} tok/s"
 
 
 def _engine(engine: Record | None) -> str:
     if engine is None:
-        return "-"
+        return UNKNOWN
     name = f"{engine['id']} {engine['version']}" if engine["version"] else str(engine["id"])
     block = f" block {engine['block_size']}" if engine["block_size"] else ""
     unconfirmed = " (unconfirmed)" if engine["unconfirmed"] else ""
