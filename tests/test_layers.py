@@ -67,6 +67,7 @@ PURE = {
             "controller",
             "headroom",
             "ladder",
+            "repeats",
             "search",
             "steering",
             "tried",

@@ -25,12 +25,16 @@ KV121   a reply or a metrics page cannot be understood
 KV122   a reply reports its whole prompt as cached, which this engine cannot do
 KV123   what was asked for lies inside the room that printed digits or failed requests leave
 KV124   this version's counters are known not to mean what they say
+KV126   too few samples for what is asked of latency or throughput, or none
+KV127   the load generator was the bottleneck
+KV128   the cold run of a speed-up found its prompts in the cache
 KV129   the workload ended before the time of a level was over
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
 KV205   what should separate caches does not
 KV206   a warm answer differs from the cold one
+KV207   latency, throughput, errors or a speed-up miss what was asked for
 KV301   the cache was warm before the run
 KV302   the counters cannot be read; judged by usage alone
 KV303   the shared prefix is shorter than one block
@@ -52,6 +56,7 @@ KV323   tokens missed because the request that computes them was still in flight
 KV324   tokens missed because they were evicted
 KV325   tokens missed because the cache was emptied
 KV326   tokens missed, and the data does not tell why
+KV327   the limit of an objective lies inside its confidence interval
 KV330   where requests that should share a prefix part
 ======  ===============================================================================================
 """

@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..errors import ExpectationFailed
 from .measured import Finding
+from .objective import Attained
 
 Status = Literal["pass", "fail", "inconclusive"]
 Origin = Literal["given", "predicted", "simulated"]
@@ -18,7 +19,8 @@ class Verdict:
 
     Attributes:
         status: ``pass``, ``fail`` or ``inconclusive``.
-        sentence: one line for a failure text; its first word is ``hit rate`` or ``inconclusive`` unless passed.
+        sentence: one line for a failure text; it begins with ``hit rate`` or ``inconclusive`` unless passed, or, where
+            no hit rate is asked for or it is met, with the objective that was missed.
         hit_tokens / query_tokens: what the rate was computed from; None when there is no valid number.
         hit_rate: the judged rate; None when undefined or invalid.
         target: the rate that was asked for, as a number also where it is predicted or simulated; None when only bounds
@@ -30,6 +32,7 @@ class Verdict:
             it is exact.
         warm: the rate over the requests that had something to hit; None when that is not known.
         findings: deviations and doubts, gravest first.
+        objectives: what became of each limit of latency, throughput and speed-up; empty when none was asked for.
     """
 
     status: Status
@@ -47,6 +50,7 @@ class Verdict:
     high: float | None = None
     warm: float | None = None
     findings: tuple[Finding, ...] = ()
+    objectives: tuple[Attained, ...] = ()
 
     def check(self) -> None:
         """Raise :class:`~pytest_kvcache.errors.ExpectationFailed` unless the verdict is a pass."""

@@ -12,10 +12,11 @@ import pytest
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from ..model import Expectation, ResetMode, Scope, Source, Tier, Weight
+    from ..model import Expectation, ResetMode, Scope, ServiceLevel, Source, Tier, Weight
+    from ..slo.asked import SpeedUpAsked, SpeedUpOf, SpeedUpStatistic
 
 T = TypeVar("T")
-HIT_RATE = "hit_rate"
+JUDGED = ("hit_rate", "kv_slo", "kv_speedup")  # markers that ask something of what a test measures
 
 
 def hit_rate(
@@ -89,9 +90,32 @@ def kv_reset(mode: ResetMode = "require") -> ResetMode:
     return mode
 
 
+def kv_slo(**limits: float | None) -> ServiceLevel:
+    """Judge the latency and throughput of what the test sends, each kv.run and each level of kv.steps on its own. At
+    most, in seconds: `ttft`, `itl`, `tpot`, `e2e`, each with `_p50`, `_p95`, `_p99`, `_mean` or `_max` (ttft_p95=2.0),
+    and `error_rate` (share of requests; 0 when it is not given). At least: `tokens_per_s_avg`, `_p5`, `_p10` of a
+    request, `output_tok_s` and `input_tok_s` of all together, and `goodput` (requests per second) and `attainment`
+    (share) of the requests that meet `ttft`, `tpot` and `e2e`. Too few samples for a percentile are inconclusive, and
+    so is a miss that the load generator itself may have caused.
+    """
+    from ..slo.asked import service_level
+
+    return service_level(limits)
+
+
+def kv_speedup(*, min: float, of: SpeedUpOf = "ttft", statistic: SpeedUpStatistic = "p50") -> SpeedUpAsked:
+    """Judge what the cache gains: `statistic` (p50, p95, p99, mean) of `of` (ttft, e2e) in the cold run of kv.speedup
+    over that in its warm run, at least `min`.
+    """
+    from ..slo.asked import speed_up
+
+    return speed_up(min, of, statistic)
+
+
 def help_lines() -> list[str]:
     """Return what ``pytest --markers`` shows, made from the signatures and the docstrings."""
-    return [f"{_shown(marker)}: {' '.join((marker.__doc__ or '').split())}" for marker in (hit_rate, kv_reset)]
+    markers: tuple[Callable[..., object], ...] = (hit_rate, kv_slo, kv_speedup, kv_reset)
+    return [f"{_shown(marker)}: {' '.join((marker.__doc__ or '').split())}" for marker in markers]
 
 
 def expectation_of(item: pytest.Item) -> Expectation | None:
@@ -101,6 +125,24 @@ def expectation_of(item: pytest.Item) -> Expectation | None:
         ConfigurationError: a wrong argument; names the test.
     """
     return _called(item, hit_rate)
+
+
+def service_level_of(item: pytest.Item) -> ServiceLevel | None:
+    """Return what the closest ``kv_slo`` marker of an item asks for, None without one.
+
+    Raises:
+        ConfigurationError: a wrong argument; names the test.
+    """
+    return _called(item, kv_slo)
+
+
+def speed_up_of(item: pytest.Item) -> SpeedUpAsked | None:
+    """Return what the closest ``kv_speedup`` marker of an item asks for, None without one.
+
+    Raises:
+        ConfigurationError: a wrong argument; names the test.
+    """
+    return _called(item, kv_speedup)
 
 
 def reset_of(item: pytest.Item) -> ResetMode | None:
@@ -126,8 +168,13 @@ def _called(item: pytest.Item, signature: Callable[..., T]) -> T | None:
 
 def _shown(signature: Callable[..., object]) -> str:
     parameters = inspect.signature(signature).parameters.values()
-    shown = ", ".join(p.name if p.default is None else f"{p.name}={p.default!r}" for p in parameters)
-    return f"{signature.__name__}({shown})"
+    return f"{signature.__name__}({', '.join(map(_parameter, parameters))})"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return f"**{parameter.name}"
+    return parameter.name if parameter.default in (None, parameter.empty) else f"{parameter.name}={parameter.default!r}"
 
 
 def _check_ratio(name: str, value: object) -> None:

@@ -16,10 +16,13 @@ from .session import SessionReport
 from .state import TestState
 
 if TYPE_CHECKING:
-    from ..model import Expectation, Measurement, ResetMode, Verdict
+    from ..model import Expectation, Measurement, ResetMode, ServiceLevel, Verdict
+    from ..slo.asked import SpeedUpAsked
 
 _ERROR = pytest.StashKey[str]()
 _EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
+_LEVEL: pytest.StashKey[ServiceLevel | None] = pytest.StashKey()
+_SPEED_UP: pytest.StashKey[SpeedUpAsked | None] = pytest.StashKey()
 _RESET: pytest.StashKey[ResetMode | None] = pytest.StashKey()
 _RUNNER_FIXTURE = "kv"
 _ENDPOINT_FIXTURE = "kv_endpoint"
@@ -37,12 +40,13 @@ class Runtime:
         for item in items:
             try:
                 expectation, reset = markers.expectation_of(item), markers.reset_of(item)
+                level, speed_up = markers.service_level_of(item), markers.speed_up_of(item)
             except ConfigurationError as error:
                 if not hasattr(config, "workerinput"):
                     raise pytest.UsageError(f"kvcache: {error}") from None
                 item.stash[_ERROR] = str(error)  # a usage error would crash a worker: it fails at setup there
                 continue
-            item.stash[_RESET] = reset
+            item.stash[_RESET], item.stash[_LEVEL], item.stash[_SPEED_UP] = reset, level, speed_up
             if expectation is not None:
                 item.stash[_EXPECTATION] = expectation
                 if _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
@@ -67,6 +71,8 @@ class Runtime:
             item.stash.get(_RESET, None),
             item.config.stash[WARM],
             item.config.stash[GRAINS],
+            level=item.stash.get(_LEVEL, None),
+            speed_up=item.stash.get(_SPEED_UP, None),
         )
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:
@@ -98,9 +104,9 @@ class Runtime:
                 SessionReport.keep(item)
             raise
         else:
-            if state.measurements or state.expectation is not None:
+            if state.measurements or state.asks:
                 verdict = _keep_record(item, state)
-                if state.expectation is not None and verdict.status != "pass":
+                if state.asks and verdict.status != "pass":
                     problem = verdict.sentence
             else:
                 _keep_probes(item, state)
@@ -126,7 +132,8 @@ def _names(item: pytest.Item) -> list[str]:
 
 
 def _is_ours(item: pytest.Item) -> bool:
-    return item.get_closest_marker(markers.HIT_RATE) is not None or bool(_FIXTURES.intersection(_names(item)))
+    marked = any(item.get_closest_marker(name) is not None for name in markers.JUDGED)
+    return marked or bool(_FIXTURES.intersection(_names(item)))
 
 
 def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[None]:
@@ -155,11 +162,9 @@ def _keep_probes(item: pytest.Item, state: TestState) -> None:
 
 def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None = None) -> Verdict:
     """Judge what was measured and keep the record where the report, JUnit and the session find it."""
-    from ..judge import judge
-    from ..model import Expectation, Finding, Verdict
+    from ..model import Finding, Verdict
 
-    asked = state.expectation or Expectation(min=0.0)  # without a marker only validity is judged
-    verdict = judge(asked, state.measurements)
+    verdict = state.verdict()
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
         verdict = Verdict(
@@ -169,7 +174,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
             target_from=verdict.target_from,
             findings=(finding,),
         )
-    _keep(item, state, verdict, [(m, judge(asked, [m])) for m in state.measurements])
+    _keep(item, state, verdict, [(m, state.verdict_on(m)) for m in state.measurements])
     return verdict
 
 

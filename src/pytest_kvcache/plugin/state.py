@@ -10,7 +10,8 @@ from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..endpoint import Endpoint
-    from ..model import Expectation, Finding, Grain, Measurement, ResetMode
+    from ..model import Expectation, Finding, Grain, Measurement, ResetMode, ServiceLevel, Verdict
+    from ..slo.asked import SpeedUpAsked
 
 
 class TestState:
@@ -24,6 +25,8 @@ class TestState:
         reset: what its ``kv_reset`` marker asks, None without one.
         warm: by endpoint, what the runs of this session have warmed there.
         grains: by endpoint and model, what the probes of this session have found of its cache.
+        level: what its ``kv_slo`` marker asks, None without one.
+        speed_up: what its ``kv_speedup`` marker asks, None without one.
 
     Attributes:
         measurements: every window of this attempt.
@@ -42,8 +45,13 @@ class TestState:
         reset: ResetMode | None = None,
         warm: dict[str, set[str]] | None = None,
         grains: dict[tuple[str, str | None], Grain] | None = None,
+        *,
+        level: ServiceLevel | None = None,
+        speed_up: SpeedUpAsked | None = None,
     ) -> None:
         self.expectation = expectation
+        self.level = level
+        self.speed_up = speed_up
         self.reset = reset
         self.series = run
         self.measurements: list[Measurement] = []
@@ -55,6 +63,23 @@ class TestState:
         self._base = f"{run}/{nodeid}/{attempt}"
         self._runs = 0
         self._in_block = False
+
+    @property
+    def asks(self) -> bool:
+        """True when a marker asks something of what is measured; without one only validity is judged, and told."""
+        return (self.expectation, self.level, self.speed_up) != (None, None, None)
+
+    def verdict(self) -> Verdict:
+        """Return the verdict on all that was measured so far."""
+        from ..slo.verdict import judge_test
+
+        return judge_test(self.expectation, self.measurements, self.level, self.speed_up, self.speedups)
+
+    def verdict_on(self, measurement: Measurement) -> Verdict:
+        """Return the verdict on one measurement alone."""
+        from ..slo.verdict import judge_test
+
+        return judge_test(self.expectation, [measurement], self.level)
 
     @property
     def wants_counters(self) -> bool:
