@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Latency:
     """Samples of one kind, mostly durations in seconds. Every figure is None when there is none.
 
@@ -84,6 +84,10 @@ class Latency:
     def min(self) -> float | None:
         """The shortest."""
         return self.samples[0] if self.samples else None
+
+    def __repr__(self) -> str:
+        p50, p95 = self.p50, self.p95
+        return "<no samples>" if p50 is None else f"<{len(self)} samples, p50 {p50:.6g}, p95 {p95:.6g}>"
 
     def __len__(self) -> int:
         return self.behind[-1] if self.behind else len(self.samples)

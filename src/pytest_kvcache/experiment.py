@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,12 +15,25 @@ from .calls import Calls
 from .client import Client
 from .conclude import conclude
 from .diagnose import prefill_problem
+from .distribution import Latency
 from .endpoint import Endpoint
 from .fresh_prompt import fresh_prompt
 from .gate import Gate
 from .ledger import Ledger
 from .live import Live, Steering
-from .model import Composed, Exchange, Finding, Grain, Measurement, Phase, Request, ResetMode, Session
+from .model import (
+    ClientLoad,
+    Composed,
+    Exchange,
+    Finding,
+    Grain,
+    Measurement,
+    Phase,
+    Request,
+    ResetMode,
+    ServerFacts,
+    Session,
+)
 from .model.sent import alone
 from .pace import Pace
 from .pressure import Sampler
@@ -29,6 +42,7 @@ from .reconcile import Sent, sent
 from .replies.usage import Absent, Convention
 from .reset import NOT_RESET, reset
 from .retry import Retrying
+from .senders import Senders, senders
 from .site import Site
 from .target import Target, inspect
 from .window import Window, with_window
@@ -58,6 +72,7 @@ class Plan:
         series: nonce of what several runs share, such as a set that is warmed once.
         warm: what runs have warmed at this endpoint; this one adds to it.
         grain: what a probe found of this endpoint's cache; used when the server does not tell its block size.
+        processes: that send what is measured; the cache is warmed by this one.
     """
 
     nonce: str
@@ -74,6 +89,7 @@ class Plan:
     series: str = ""
     warm: set[str] = field(default_factory=set)
     grain: Grain | None = None
+    processes: int = 1
 
 
 async def run(
@@ -99,17 +115,31 @@ async def run(
 
 @asynccontextmanager
 async def bench(
-    endpoint: Endpoint, workload: Workload, plan: Plan, *, progress: Progress | None = None, keep: Keep | None = None
+    endpoint: Endpoint,
+    workload: Workload,
+    plan: Plan,
+    *,
+    progress: Progress | None = None,
+    keep: Keep | None = None,
+    checked: Callable[[ServerFacts], None] | None = None,
 ) -> AsyncIterator[Bench]:
-    """Connect to an endpoint and bind a workload to it, for one measurement or several. As of :func:`run`."""
+    """Connect to an endpoint and bind a workload to it, for one measurement or several. As of :func:`run`.
+
+    Args:
+        checked: told what the server is, before anything is sent.
+    """
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
         target = replace(target, facts=target.facts.probed(plan.grain))
+        if checked is not None:
+            checked(target.facts)
         calls = Calls(target.profile, target.facts, plan.stream, plan.usage_prompt, plan.usage_absent)
         if plan.reset != "never":
             plan.warm.clear()
         site = Site(client, target, calls, plan.nonce, plan.series, plan.warm, plan.tokenizer)
-        yield Bench(site, plan, await workload.bind(site), progress, keep)
+        composed = await workload.bind(site)
+        async with senders(client, plan.processes) as sending:
+            yield Bench(site, plan, composed, sending, progress, keep)
 
 
 @dataclass(slots=True)
@@ -120,12 +150,14 @@ class Bench:
         site: the server.
         plan: how to run.
         composed: the workload.
+        senders: send what is measured.
         progress / keep: as of :func:`run`.
     """
 
     site: Site
     plan: Plan
     composed: Composed
+    senders: Senders
     progress: Progress | None = None
     keep: Keep | None = None
     _prefilled: tuple[Exchange, ...] = ()
@@ -173,7 +205,7 @@ class Bench:
                 measured = story.concluded(problem)
             else:
                 async with sampler:
-                    await self._load(composed, pace, live, steering)
+                    story.client, story.problems = await self._load(composed, pace, live, steering)
                 await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
                 measured = story.concluded()
         except asyncio.CancelledError:
@@ -190,18 +222,28 @@ class Bench:
         self._used = True
         return await reset(self.client, self.target, self.plan.reset, partial(fresh_prompt, self.site), self.site.ask)
 
-    async def _load(self, composed: Composed, pace: Pace, live: Live, steering: Steering | None) -> None:
-        send = self._sending()
-        if steering is None:
-            await self._drive(composed.sessions(), send, pace, live, len(composed))
-            return
-        driving = self._drive(composed.sessions(), live.flying.watched(send, live.now), pace, live, 0)
-        await _both(driving, steering.steer(live))
+    async def _load(
+        self, composed: Composed, pace: Pace, live: Live, steering: Steering | None
+    ) -> tuple[ClientLoad, list[Finding]]:
+        """Send what is measured; return how busy the client was, and what was wrong with it."""
+        send = self._retrying(self._send_measured)
+        await self.senders.begin()
+        try:
+            if steering is None:
+                await self._drive(composed.sessions(), send, pace, live, len(composed))
+            else:
+                watched = live.flying.watched(send, live.now)
+                await _both(self._drive(composed.sessions(), watched, pace, live, 0), steering.steer(live))
+        finally:
+            client = await self.senders.end(Latency.of(e.queueing for e in live.ledger.exchanges))
+        return client, [self.senders.problem] if self.senders.problem is not None else []
 
     async def _prefill(self, composed: Composed, pace: Pace) -> Finding | None:
         requests = list(composed.prefill())
         live = Live(Gate(pace.closed(), time.monotonic), Ledger("prefill"))
-        await self._drive(alone(iter(requests)), self._sending(), pace.closed(), live, len(requests), "prefill")
+        await self._drive(
+            alone(iter(requests)), self._retrying(self._send), pace.closed(), live, len(requests), "prefill"
+        )
         self._prefilled = tuple(self.site.calls.with_zeros(live.ledger.exchanges))
         problem = prefill_problem(self._prefilled)
         if problem is None and requests and self.plan.settle:
@@ -231,12 +273,15 @@ class Bench:
             gate=live.gate,
         )
 
-    def _sending(self) -> load.Send:
+    def _retrying(self, send: load.Send) -> load.Send:
         retries = self.plan.retries
-        return Retrying(self._send, retries, seed=self.plan.nonce) if retries else self._send
+        return Retrying(send, retries, seed=self.plan.nonce) if retries else send
 
     async def _send(self, request: Request) -> Exchange:
         return await self.client.send(self.site.calls(request))
+
+    async def _send_measured(self, request: Request) -> Exchange:
+        return await self.senders.send(self.site.calls(request))
 
     def _looked_up(self, exchanges: Iterable[Exchange]) -> Sent:
         """Return the query tokens that the counters must show for these requests."""
@@ -255,6 +300,8 @@ class _Story:
     window: Window
     result: Measurement
     steering: Steering | None
+    client: ClientLoad | None = None
+    problems: Sequence[Finding] = ()
 
     def concluded(self, *problems: Finding) -> Measurement:
         """Return the measurement with what was to be expected of it."""
@@ -281,8 +328,9 @@ class _Story:
             exchanges=self.bench.site.calls.with_zeros(ledger.exchanges),
             gaps=ledger.gaps,
             produced=ledger.produced,
+            client=self.client,
             prefill=self.bench._prefilled,
-            findings=more,
+            findings=(*self.problems, *more),
         )
         return with_window(measured, self.window)
 

@@ -38,6 +38,7 @@ class Gate:
         self._timers: list[asyncio.TimerHandle] = []
         self._waiting: asyncio.Future[None] | None = None
         self._turned = False
+        self._paused = False
 
     def open(self) -> None:
         """Begin to count the time."""
@@ -51,6 +52,7 @@ class Gate:
 
     def due(self) -> float | None:
         """Return when the next session is due; None in a closed loop: when there is a place."""
+        self._turned = False
         return None if self._due is None else next(self._due)
 
     async def admit(self, moment: float | None) -> float | None:
@@ -65,17 +67,18 @@ class Gate:
         Raises:
             Closed: nobody begins any more.
         """
-        while not self.closed and self.limit is not None and self.going >= self.limit:
-            await self._wait(None)
-        self._turned = False
-        while not self.closed and moment is not None and (left := moment - self._now()) > 0:
-            await self._wait(left)
-            if self._turned:
-                moment, self._turned = self.due(), False
-        if self.closed:
-            raise Closed
-        self.going += 1
-        return moment
+        while not self.closed:
+            if self._turned and moment is not None:
+                moment = self.due()
+            left = 0.0 if moment is None else moment - self._now()
+            if self._paused or (self.limit is not None and self.going >= self.limit):
+                await self._wait(None)
+            elif left > 0:
+                await self._wait(left)
+            else:
+                self.going += 1
+                return moment
+        raise Closed
 
     def leave(self) -> None:
         """Give a place back."""
@@ -86,7 +89,7 @@ class Gate:
         """Let so many be going at once from here on; who is going stays."""
         self._pace = replace(self._pace, concurrency=concurrency)
         self._stop_timers()
-        self.limit = concurrency
+        self.limit, self._paused = concurrency, False
         self._wake()
 
     def at_rate(self, rate: float, lap: str) -> None:
@@ -99,7 +102,13 @@ class Gate:
         pace = replace(self._pace, rate=rate, ramp=0.0, seed=f"{self._pace.seed}/{lap}")
         start = self._now()
         self._due = (start + seconds for seconds in pace.due())
-        self._turned = True
+        self._turned, self._paused = True, False
+        self._wake()
+
+    def pause(self) -> None:
+        """Let nobody begin until :meth:`allow` or :meth:`at_rate` says how to go on."""
+        self._stop_timers()
+        self._paused = True
         self._wake()
 
     def close(self) -> None:

@@ -161,6 +161,10 @@ class Ledger:
         """All of them, session by session, each in the order of its requests."""
         return self._kept.ordered(self._places)
 
+    def since(self, count: int) -> Iterator[Exchange]:
+        """Return those that ended after the first ``count``, as they ended."""
+        return map(self._kept._made, range(count, len(self)))
+
     @property
     def gaps(self) -> Latency:
         """Between the content chunks of whole answers, seconds."""

@@ -10,11 +10,17 @@ from ..experiment import Bench
 from ..model import Expectation, Level, Measurement
 from ..result import Result
 from ..workloads.lasting import Lasting
-from .timed import Timed
+from .timed import Timed, Told
 
 
 async def measure_steps(
-    bench: Bench, levels: Sequence[Level], seconds: float, *, repeats: int = 1, strict: bool = False
+    bench: Bench,
+    levels: Sequence[Level],
+    seconds: float,
+    *,
+    repeats: int = 1,
+    strict: bool = False,
+    told: Told | None = None,
 ) -> list[Measurement]:
     """Keep each level for a time and measure it; every measurement begins and ends with the server at rest.
 
@@ -24,6 +30,7 @@ async def measure_steps(
         seconds: of each.
         repeats: how often each level is measured, all of them in turn: a server that changes meanwhile is seen.
         strict: as for :class:`Timed`.
+        told: about the progress.
 
     Raises:
         WorkloadError: more than one measurement, and the workload cannot be sent once more.
@@ -34,7 +41,7 @@ async def measure_steps(
     for number, level in enumerate(list(levels) * repeats):
         traffic = lasting.again(f"step {number}/") if number else lasting
         pace = replace(bench.plan.pace, concurrency=level.concurrency, rate=level.rate)
-        measured.append(await bench.measure(traffic, pace, Timed(level, seconds, strict=strict)))
+        measured.append(await bench.measure(traffic, pace, Timed(level, seconds, strict=strict, progress=told)))
     return measured
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ..live import Live
 from ..model import Finding, Level, PerRequest
 from ..stretch import stretch_of
 
 _NOTHING = PerRequest()
+_TELL = 1.0  # seconds between two words on the progress
+
+
+class Told(Protocol):
+    """Is told how far a load is."""
+
+    def __call__(self, level: Level, seconds_left: float, done: int, *, period: int | None = None) -> None:
+        """Take the level, the seconds that are left, the requests that have ended, and the number of the period."""
 
 
 @dataclass(slots=True)
@@ -22,17 +30,23 @@ class Timed:
         seconds: how long.
         each: what a request has to meet to be good.
         strict: only requests that began and ended in the time count.
+        progress: told how far it is.
     """
 
     level: Level
     seconds: float
     each: PerRequest = _NOTHING
     strict: bool = False
+    progress: Told | None = None
     _over: bool = False
 
     async def steer(self, live: Live) -> None:
         """Close the gate when the time is over."""
-        await asyncio.sleep(self.seconds)
+        over = live.now() + self.seconds
+        while (left := over - live.now()) > 0:
+            await asyncio.sleep(min(left, _TELL))
+            if self.progress is not None:
+                self.progress(self.level, over - live.now(), len(live.ledger))
         self._over = True
         live.gate.close()
 

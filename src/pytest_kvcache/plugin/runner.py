@@ -104,7 +104,7 @@ class Runner(Loads):
         if sessions is not None:
             workload = _of_sessions(workload, sessions)
         pace = Pace(limit, rate, arrival, ramp)
-        return await self._measure(workload, pace, retries=retries, reset=reset, settle=settle, stream=stream)
+        return await self._measure("run", workload, pace, retries=retries, reset=reset, settle=settle, stream=stream)
 
     def replay(
         self,
@@ -188,7 +188,7 @@ class Runner(Loads):
             send=send,
             seed=seed,
         )
-        return await self._measure(workload, pace, retries=retries, reset=reset, stream=stream)
+        return await self._measure("replay", workload, pace, retries=retries, reset=reset, stream=stream)
 
     @property
     def probe(self) -> Probes:

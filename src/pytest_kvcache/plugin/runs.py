@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,9 +39,11 @@ class Runs:
         self._settings = settings
         self._state = state
         self._item = item
+        self._progress: Progress | None = None
 
     async def _measure(
         self,
+        kind: str,
         workload: Workload,
         pace: Pace,
         *,
@@ -52,7 +55,7 @@ class Runs:
         from ..result import Result
 
         plan = self._plan(pace, retries=retries, reset=reset, stream=stream, settle=settle)
-        async with self._bench(workload, plan) as bench:
+        async with self._bench(kind, workload, plan) as bench:
             measurement = await bench.measure(bench.composed, plan.pace)
         return Result(measurement, self._state.expectation)
 
@@ -74,23 +77,52 @@ class Runs:
             usage_prompt=self._settings.usage_prompt,
             usage_absent=self._settings.usage_absent,
             sample_interval=self._settings.sample_interval,
+            processes=self._settings.processes,
             series=self._state.series,
             warm=self._state.warm_at(self._endpoint.base),
             grain=self._state.grain_at(self._endpoint),
         )
 
     @asynccontextmanager
-    async def _bench(self, workload: Workload, plan: Plan) -> AsyncIterator[Bench]:
-        """Hold the endpoint and bind a workload to it; what is measured there becomes part of the test."""
+    async def _bench(
+        self, kind: str, workload: Workload, plan: Plan, arguments: Mapping[str, object] | None = None
+    ) -> AsyncIterator[Bench]:
+        """Hold the endpoint and bind a workload to it; what is measured there becomes part of the test.
+
+        Args:
+            kind: ``run``, ``replay``, ``steps``, ...
+            workload / plan: what is run, and how.
+            arguments: of this kind, as far as they decide what is sent.
+        """
         from .. import experiment
         from .lock import aendpoint_lock
+        from .resuming import measured_before
 
-        progress = Progress.of(self._item.config, self._item.name)
+        asked = {
+            "pace": replace(plan.pace, seed=""),
+            "retries": plan.retries,
+            "reset": plan.reset,
+            "settle": plan.settle,
+            "stream": plan.stream,
+            **(arguments or {}),
+        }
+        checked = partial(
+            measured_before,
+            self._state,
+            self._endpoint,
+            kind,
+            arguments=asked,
+            workload=workload,
+            settings=self._settings,
+        )
         keep = self._state.measurements.append
+        progress = self._progress = Progress.of(self._item.config, self._item.name)
         try:
             async with (
                 aendpoint_lock(self._endpoint.base),
-                experiment.bench(self._endpoint, workload, plan, progress=progress, keep=keep) as bench,
+                experiment.bench(
+                    self._endpoint, workload, plan, progress=progress, keep=keep, checked=checked
+                ) as bench,
             ):
                 yield bench
         finally:
