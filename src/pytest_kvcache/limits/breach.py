@@ -87,7 +87,7 @@ def _broken(objective: Objective, stretch: Stretch) -> str:
     if objective.met_by(value):
         return ""
     limit = f"{objective.limit:.6g} {UNITS[objective.metric]}".rstrip()
-    shown = next((a for d in (3, 4, 5) if (a := amount(objective, value, d)) != limit), amount(objective, value, 9))
+    shown = next((a for d in (3, 4, 6, 9) if (a := amount(objective, value, d)) != limit), amount(objective, value, 17))
     return f"{title(objective)} {shown} {'above' if objective.at_most else 'below'} {limit}"
 
 
@@ -108,7 +108,7 @@ def _collapsed(stretch: Stretch, best: float | None) -> str:
     """Tell of a throughput clearly below that of a lower level; an open loop's arrivals vary by chance as well."""
     now, share = stretch.output_tok_s, COLLAPSE
     if stretch.level.rate is not None:
-        share -= 2 * math.sqrt(2 / max(1, stretch.requests))
+        share -= 2 * math.sqrt(2 / max(1.0, stretch.level.rate * stretch.seconds))
     if best is None or now is None or now >= share * best:
         return ""
     return f"throughput fell from {best:.0f} to {now:.0f} tok/s"

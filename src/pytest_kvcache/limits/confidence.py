@@ -19,10 +19,3 @@ def interval_of(objective: Objective, stretch: Stretch) -> Interval:
     if statistic == "mean":
         return intervals.mean(samples)
     return intervals.quantile(samples, float(statistic.removeprefix("p")) / 100)
-
-
-def is_doubtful(objective: Objective, stretch: Stretch) -> bool:
-    """Tell whether a broken objective might be met by the true value."""
-    low, high = interval_of(objective, stretch)
-    end = low if objective.at_most else high
-    return end is None or objective.met_by(end)

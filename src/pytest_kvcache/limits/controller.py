@@ -91,19 +91,15 @@ class Controller:
             stalled: of the requests in flight, those that no whole answer explains.
         """
         self._note_times(stretch)
-        if not is_lost(self._asked, stretch, self._assessment, stalled) and self._is_too_little(stretch):
-            self._open = stretch
-            return Move("on", self.level)
-        self._open = None
-        period = self._search.add(self._rung, stretch, stalled)
-        self._periods.append(period)
-        before, wanted = self._rung, self._affordable(stretch.end)
-        if wanted is None:
-            return Move("done", self.level)
-        if wanted == before:
-            return Move("again", self.level)
-        self._rung, self._changed = wanted, stretch.end
-        return Move("change", self.level, drain=self.level.rate is not None and period.held == "breached")
+        if not is_lost(self._asked, stretch, self._assessment, stalled):
+            if self._search.passes(self._rung, stretch, self._assessment):
+                self._periods.append(Period(stretch, "transition", "passed: the limit is far above"))
+                return self._move(stretch.end)
+            if self._is_too_little(stretch):
+                self._open = stretch
+                return Move("on", self.level)
+        self._periods.append(self._search.add(self._rung, stretch, stalled))
+        return self._move(stretch.end)
 
     def finish(self) -> Limit:
         """Return where the limit lies, as far as it was found."""
@@ -113,10 +109,20 @@ class Controller:
             level=None if found is None else self._ladder[found],
             breached=broken,
             periods=self.periods,
-            converged=bool(search.tried) and search.wanted(self._rung) is None,
+            converged=search.converged,
             stretch=None if found is None else search.tried[found].pooled,
             sentence=sentence_of(search, self._rung, self._open),
         )
+
+    def _move(self, now: float) -> Move:
+        """Return where to go when a period has ended."""
+        self._open, before, wanted = None, self._rung, self._affordable(now)
+        if wanted is None:
+            return Move("done", self.level)
+        if wanted == before:
+            return Move("again", self.level)
+        self._rung, self._changed = wanted, now
+        return Move("change", self.level, drain=self.level.rate is not None and self._periods[-1].held == "breached")
 
     def _note_times(self, stretch: Stretch) -> None:
         if self._began is None:
@@ -136,15 +142,15 @@ class Controller:
 
     def _affordable(self, now: float) -> int | None:
         """Return the rung to assess next for which the time suffices; None: there is none."""
-        search, found = self._search, self._search.found
+        search, floor = self._search, self._search.floor
         left = (self._began or 0.0) + self._duration - now
         wanted = search.wanted(self._rung)
         if wanted is None:
             return None
-        if found not in (None, wanted) and not search.is_confirmed(found):
-            missing = max(1, ENOUGH - search.tried[found].held)
+        if floor is not None and floor != wanted and not search.is_confirmed(floor):
+            missing = max(1, ENOUGH - search.tried[floor].held)
             if left < self._cost(wanted) + self._transition + missing * self._assessment:
-                wanted = found
+                wanted = floor
         return wanted if left >= self._cost(wanted) else None
 
     def _cost(self, rung: int) -> float:

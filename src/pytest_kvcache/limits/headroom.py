@@ -6,8 +6,11 @@ import math
 
 from ..model import Objective, Stretch
 from .asked import Asked
-from .breach import NOBODY, Stalled, samples_of, value_of
+from .breach import NOBODY, Stalled, judge, samples_of, value_of
 
+AMPLE = 0.5  # of a limit: who uses no more is far enough from it to be passed
+GLANCE = 1 / 3  # of an assessment, and
+FEW = 20  # requests, to see that
 TAILS = {"p95": 0.05, "p5": 0.05, "p10": 0.1}  # share of the samples that may be beyond a limit
 
 
@@ -16,6 +19,14 @@ def used(asked: Asked, stretch: Stretch) -> float | None:
     shares = [_used(asked, objective, stretch) for objective in asked.objectives]
     known = [share for share in shares if share is not None]
     return max(known) if len(known) == len(shares) else None
+
+
+def is_ample(asked: Asked, stretch: Stretch, assessment: float) -> bool:
+    """Tell whether so little of every limit is used that a level need not be assessed before a higher one."""
+    if stretch.seconds < GLANCE * assessment or stretch.requests < min(FEW, asked.needed) or judge(asked, stretch):
+        return False
+    share = used(asked, stretch)
+    return share is not None and share <= AMPLE
 
 
 def is_lost(asked: Asked, stretch: Stretch, assessment: float, stalled: Stalled = NOBODY) -> bool:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from ..model import Period, Stretch
 from .asked import Asked
 from .breach import NOBODY, Stalled
-from .confidence import is_doubtful
-from .headroom import used
+from .headroom import is_ample, used
 from .ladder import Ladder
 from .steering import aim, ramp
 from .tried import Tried
-
-FAR = 0.5  # of a limit: a level that used no more makes a breach of the very next one doubtful
 
 
 class Search:
@@ -32,6 +29,17 @@ class Search:
         self.asked = asked
         self._halve = False
 
+    def passes(self, rung: int, stretch: Stretch, assessment: float) -> bool:
+        """Tell whether a rung need not be assessed for a whole period, because the limit lies far above it.
+
+        Then it is noted: the search goes on above. It is assessed all the same when nothing higher holds.
+        """
+        ceiling = self.ladder.top + 1 if self.ceiling is None else self.ceiling
+        if rung in self.tried or rung + 1 >= ceiling or not is_ample(self.asked, stretch, assessment):
+            return False
+        self.tried[rung] = Tried(self.asked, passing=stretch)
+        return True
+
     def add(self, rung: int, stretch: Stretch, stalled: Stalled = NOBODY) -> Period:
         """Take one more period of a rung, and return it judged."""
         before = self._gap
@@ -48,7 +56,7 @@ class Search:
 
     @property
     def floor(self) -> int | None:
-        """The highest rung below the ceiling that held or may hold; None: there is none."""
+        """The highest rung below the ceiling that held, may hold or was passed; None: there is none."""
         return max(self._below_ceiling(), default=None)
 
     @property
@@ -62,11 +70,23 @@ class Search:
         """The lowest rung above the one that was found that did not hold; None: there is none."""
         found = self.found
         above = (rung for rung in self.tried if found is None or rung > found)
-        return min((rung for rung in above if self.verdict(rung) != "held"), default=None)
+        return min((rung for rung in above if self.verdict(rung) in ("breached", "open")), default=None)
+
+    @property
+    def converged(self) -> bool:
+        """True when the level that was found is confirmed, and the next one did not hold or is not allowed."""
+        floor, ceiling = self.floor, self.ceiling
+        if floor is None:
+            return ceiling is not None
+        return self.is_confirmed(floor) and floor + 1 == (self.ladder.top + 1 if ceiling is None else ceiling)
 
     def verdict(self, rung: int) -> str:
         """Return what all periods of a rung say together."""
         return self.tried[rung].verdict(self._best_below(rung))
+
+    def why(self, rung: int) -> str:
+        """Return what all periods of a rung together break; empty: nothing."""
+        return self.tried[rung].why(self._best_below(rung))
 
     def is_confirmed(self, rung: int) -> bool:
         """Tell whether a rung held over two whole periods."""
@@ -86,7 +106,7 @@ class Search:
         if ceiling is not None and ceiling - floor > 1:
             return aim(floor, ceiling, (self._used(floor), self._used(ceiling)), halve=self._halve)
         undecided = [] if self.is_confirmed(floor) else [floor]
-        if ceiling is not None and self._is_new(ceiling) and self._is_doubtful(ceiling, floor):
+        if ceiling is not None and self._is_new(ceiling):
             undecided.append(ceiling)
         return now if now in undecided else next(iter(undecided), None)
 
@@ -110,10 +130,3 @@ class Search:
 
     def _is_new(self, rung: int) -> bool:
         return len(self.tried[rung].periods) == 1
-
-    def _is_doubtful(self, ceiling: int, floor: int) -> bool:
-        """Tell whether the breach of the rung above one that held may be chance, or some event of the moment."""
-        below, broken = self._used(floor), self.tried[ceiling].pooled
-        if below is not None and below <= FAR:
-            return True
-        return all(is_doubtful(objective, broken) for objective in self.asked.objectives)

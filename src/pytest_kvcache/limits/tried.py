@@ -11,7 +11,7 @@ from ..model import Period, Stretch
 from .asked import Asked
 from .breach import Stalled, judge
 
-Verdict = Literal["held", "breached", "open"]
+Verdict = Literal["held", "breached", "open", "passed"]
 ENOUGH = 2  # periods in which a level must have held before it is reported as confirmed
 MOST = 3  # periods at one level: the third decides
 
@@ -24,13 +24,17 @@ class Tried:
     and then held is ``open``: it does not bound the search, since what is above it may hold, and is not reported
     either before a third period has decided.
 
+    One that was only passed on the way up, with ample headroom, has no period and is not reported either.
+
     Attributes:
         asked: what is to be held.
+        passing: what came out while it was passed; None: it was not.
         periods: in order.
         oldest: seconds that the oldest stalled request of any of them had been without an answer.
     """
 
     asked: Asked
+    passing: Stretch | None = None
     periods: list[Period] = field(default_factory=list)
     oldest: float = 0.0
 
@@ -59,11 +63,13 @@ class Tried:
 
     def verdict(self, best: float | None) -> Verdict:
         """Return what the periods say together; ``best`` as for :func:`judge`."""
+        if not self.periods:
+            return "passed"
         if self.held < self.breached:
             return "breached"
         if not self.why(best):
             return "held"
-        doubted = self.periods[-1].held == "held" and self.breached and len(self.periods) < MOST
+        doubted = self.periods[-1].held == "held" and self.breached > 0 and len(self.periods) < MOST
         return "open" if doubted else "breached"
 
     def confirmed(self, best: float | None) -> bool:
@@ -72,7 +78,9 @@ class Tried:
 
     @property
     def pooled(self) -> Stretch:
-        """All periods as one."""
+        """All periods as one; without any, what came out while it was passed."""
+        if not self.periods and self.passing is not None:
+            return self.passing
         return pooled([period.stretch for period in self.periods])
 
 

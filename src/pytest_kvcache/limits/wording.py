@@ -21,13 +21,15 @@ def sentence_of(search: Search, now: int, open_period: Stretch | None) -> str:
     asked, ladder, found, broken = search.asked, search.ladder, search.found, search.broken
     parts = []
     if not search.tried:
-        parts.append("no level was assessed" + _why_not(asked, open_period))
+        return "no level was assessed" + _why_not(asked, open_period)
+    if not any(tried.periods for tried in search.tried.values()):
+        parts.append("no level was assessed for a whole period")
     elif found is None:
         parts.append("no level held")
     else:
         parts.append(_held(asked, ladder[found], search.tried[found]))
     if broken is not None:
-        parts.append(_broke(ladder[broken], search.tried[broken]))
+        parts.append(_broke(search, broken))
     parts += _left_open(search, now, open_period)
     return "; ".join(parts)
 
@@ -35,21 +37,30 @@ def sentence_of(search: Search, now: int, open_period: Stretch | None) -> str:
 def _left_open(search: Search, now: int, open_period: Stretch | None) -> list[str]:
     """Return what the search did not get to, or that it ended at the top."""
     ladder, found, tried = search.ladder, search.found, search.tried
-    wanted = search.wanted(now) if tried else None
-    if wanted is None:
+    wanted = search.wanted(now)
+    if wanted is None or search.converged:
         return [f"the limit is higher than {ladder[found]}"] if found == ladder.top else []
-    once = [rung for rung in tried if rung != found and search.verdict(rung) == "held" and rung > (found or 0)]
-    parts = [f"{ladder[max(once)]} held for 1 period and was not confirmed"] if once else []
-    again = "once more " if wanted in tried else ""
-    parts.append(f"not converged: the time was over before {ladder[wanted]} was assessed {again}".rstrip())
-    return [*parts[:-1], parts[-1] + _why_not(search.asked, open_period)]
+    floor = search.floor
+    parts = [_unsettled(search, floor)] if floor is not None and floor != found else []
+    again = " once more" if wanted in tried and tried[wanted].periods else ""
+    missed = f"not converged: the time was over before {ladder[wanted]} was assessed{again}"
+    return [*parts, missed + _why_not(search.asked, open_period)]
+
+
+def _unsettled(search: Search, rung: int) -> str:
+    """Return what is known of the highest rung that may hold, where a lower one was found."""
+    tried, level = search.tried[rung], search.ladder[rung]
+    if not tried.periods:
+        return f"{level} was passed after {tried.pooled.seconds:.0f} s and not assessed for a whole period"
+    return f"{level} held in {tried.held} of {len(tried.periods)} periods and was not confirmed"
 
 
 def _why_not(asked: Asked, period: Stretch | None) -> str:
     """Return why a period that had begun has no verdict."""
     if period is None:
         return ""
-    return f" ({period.requests} requests in {period.seconds:.0f} s, and a verdict needs {asked.needed})"
+    needed = f", and a verdict needs {asked.needed}" if period.requests < asked.needed else ""
+    return f" (its period had {period.requests} requests in {period.seconds:.0f} s{needed})"
 
 
 def _held(asked: Asked, level: Level, tried: Tried) -> str:
@@ -62,8 +73,11 @@ def _held(asked: Asked, level: Level, tried: Tried) -> str:
     return f"{level} held over {extent}: {values}{goodput}{but}"
 
 
-def _broke(level: Level, tried: Tried) -> str:
+def _broke(search: Search, rung: int) -> str:
+    tried, level = search.tried[rung], search.ladder[rung]
     count = len(tried.periods)
+    if not tried.breached:
+        return f"{level} did not hold over {count} periods together: {search.why(rung)}"
     how_often = f"{tried.breached} of {count} periods" if count > 1 else "1 period"
     return f"{level} did not hold in {how_often}: {_whys(tried)}"
 

@@ -131,7 +131,7 @@ class Search:
     each: PerRequest = field(default_factory=PerRequest)
     looks: int = 10
     patience: float = 60.0
-    drained: bool = True
+    filled: bool = True
     changes: int = 0
     ended: float = 0.0
 
@@ -162,8 +162,9 @@ class Search:
             plant.advance(min(over, plant.landed()))
             plant.turn(level)
         else:
+            landed = plant.landed()
             plant.turn(level)
-            plant.advance(min(over, plant.landed()))
+            plant.advance(min(over, plant.landed() if self.filled else landed))
         self.controller.passed(self.stretch(start, mark))
 
     def stretch(self, start: float, mark: int) -> Stretch:
