@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any, NamedTuple
 
 from ..errors import TraceError
@@ -80,7 +79,15 @@ class Sizes(NamedTuple):
 def is_number(value: object, limit: float) -> bool:
     """Tell whether a value is a finite number from 0 to ``limit``; True and False are none."""
     number: Any = value  # the abstract type of numbers does not say that they can be compared
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= number <= limit and number < math.inf
+    return _is_real(value) and not isinstance(value, bool) and 0 <= number <= limit and number < math.inf
+
+
+def _is_real(value: object) -> bool:
+    if isinstance(value, (int, float)):
+        return True
+    from numbers import Real  # what others number with, say NumPy
+
+    return isinstance(value, Real)
 
 
 def _check(unit: str, value: float) -> None:

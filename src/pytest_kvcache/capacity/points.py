@@ -4,36 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..errors import TraceError
 from .stack import StackPass
 from .steps import Steps
-
-
-class Known(Protocol):
-    """What a trace's cache does at the budgets that are known, in blocks."""
-
-    @property
-    def most(self) -> int:
-        """Hit tokens without limit."""
-        ...
-
-    def hit_tokens(self, blocks: int) -> int:
-        """Return the hit tokens at a budget; TraceError when it is not known."""
-        ...
-
-    def evictions(self, blocks: int) -> int:
-        """Return the blocks that had to go; TraceError when the budget is not known."""
-        ...
-
-    def reaches(self, tokens: int) -> int | None:
-        """Return the smallest known budget with so many hit tokens; None when there is none."""
-        ...
-
-    def nearest(self, blocks: int) -> int:
-        """Return the smallest known budget from ``blocks`` on; the largest where there is none."""
-        ...
 
 
 class Everywhere(NamedTuple):

@@ -30,6 +30,9 @@ class Run:
         self.children = children
 
 
+_NONE: dict[int, Run] = {}  # children of all runs without any, nearly all of which never get one
+
+
 class RunTree:
     """Every block of a trace by what is before it: equal ids behind different blocks are different blocks.
 
@@ -53,7 +56,9 @@ class RunTree:
             first = ids[at]
             run = children.get(first)
             if run is None:
-                run = children[first] = Run(ids[at:], -1, {})
+                if children is _NONE:
+                    children = path[-1].children = {}
+                run = children[first] = Run(ids[at:], -1, _NONE)
                 self.blocks += length - at
                 path.append(run)
                 break

@@ -78,7 +78,7 @@ class LruStack:
         left = self._left
         take, number = left.take, len(left)
         found: list[Found] = []
-        last, start, at = -1, 0, 0
+        last, start, at, single = -1, 0, 0, False
         for run in path:
             if run.last != last:
                 if last >= 0:
@@ -87,10 +87,12 @@ class LruStack:
                 last, start = run.last, at
             at += len(run.ids)
             run.last = number
+            if len(run.children) == 1:
+                single = True
         if last >= 0:
             found.append((start, at, take(last, at - start) + start + 1, last))
         left.append(at)
-        if len(path) > 1:
+        if single:
             join(path)
         return found
 
@@ -149,26 +151,32 @@ class _Tally:
 
     def read(self, rows: Iterable[Row], stack: LruStack, rules: Rules) -> None:
         """Look up requests, in order. What is written out here is all that most of them cost."""
-        size, use, hits, depths = self._size, stack.use, self._hits, self._depths
+        size, partial, use, hits, depths = self._size, rules.partial, stack.use, self._hits, self._depths
         given = uncovered = 0
         for row in rows:
-            ids, full, rest = used = portion(row, size, rules)
+            ids, length = row.ids, row.input_length
+            if row.weights is None:
+                bare = length - len(ids) * size  # tokens without an id; less than 0: the last block is not full
+                blocks = -(-length // size) if partial else length // size
+                if len(ids) > blocks:
+                    ids = ids[:blocks]
+            else:
+                ids, bare = portion(row, size, rules).ids, length - sum(row.weights)
             found = use(ids, row.scope)
             depths[len(ids)] += 1
             for start, end, distance, _ in found:
                 hits[distance] += 1
                 hits[distance + end - start] -= 1
-            if rest and found and found[-1][1] > full:
-                self._correct(used, found)
-            length = row.input_length
+            if found and (found[-1][1] * size >= length or row.weights is not None):
+                self._correct(portion(row, size, rules), found)
             given += length
-            less = length - (len(row.ids) * size if row.weights is None else sum(row.weights))
-            if less > 0:
-                uncovered += less
+            if bare > 0:
+                uncovered += bare
         self._input += given
         self._uncovered += uncovered
 
     def _correct(self, used: Portion, found: list[Found]) -> None:
+        """Count blocks that are not full, or hit without their last token."""
         for start, end, distance, _ in found:
             for at in range(max(start, used.full), end):
                 less = used.rest[at - used.full] - self._size

@@ -65,7 +65,7 @@ def swept(
     warm_rows = _warm(trace, warm)
     rules = rules_of(rules)
     if budgets is None and one_pass(policy, rules):
-        with uncollected():
+        with uncollected(trace.files):
             found = stack_pass(trace, size, rules, warm_rows=warm_rows)
         return _curve(trace, found, size, rules, warm)
     from ..capacity.sweep import sweep

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import TraceError
 from ..rows import Row
@@ -33,8 +33,7 @@ class Reading(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """Files of one form, read one after another.
 
     Attributes:
@@ -74,8 +73,7 @@ class Files:
         return Lines(source.path, source.name, max_line=self.max_line, strict=self.options.strict, notes=checker.notes)
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """Rows of the user's own.
 
     Attributes:

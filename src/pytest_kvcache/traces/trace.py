@@ -78,10 +78,9 @@ class Trace:
         self._sizes = block_size, stated
         self._before = tuple(notes)
         checker = self._checker()
-        with uncollected():
+        with uncollected(self.files):
             self._kept = self._first(checker)
-        self._tally = checker.tally
-        self.block_size = checker.block_size
+        self._tally, self.block_size = checker.tally, checker.block_size
         self.checked = self._noted(checker)
         self._notes: tuple[Note, ...] | None = self.checked if self.ids is not None else None
 
@@ -155,12 +154,11 @@ class Trace:
     def _first(self, checker: Checker) -> list[Row] | None:
         """Read it once, and return its rows when they are few enough to be kept."""
         kept: list[Row] | None = []
-        rows = self._reading(checker)
         if self.order == "time":
-            kept = select.by_time(rows, self._label)
+            kept = select.by_time(self._reading(checker), self._label)
         else:
             tally = checker.tally
-            for row in rows:
+            for row in self._reading(checker):
                 if kept is not None:
                     kept.append(row)
                     if tally.block_events + _ROW * tally.requests > _KEPT:

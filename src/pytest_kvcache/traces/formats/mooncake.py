@@ -106,7 +106,7 @@ def ids_of(line: int, text: str, ids: object) -> array[int]:
     if type(ids) is not list:
         raise RowError(line, "bad_field", f"'hash_ids' is {kind_of(ids)}; expected a list")
     # a letter is looked for several times faster than a word
-    if not ("r" in text and "true" in text or "f" in text and "false" in text):
+    if not (("r" in text and "true" in text) or ("f" in text and "false" in text)):
         try:
             return array("q", ids)
         except (TypeError, OverflowError):
