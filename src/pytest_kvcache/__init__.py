@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .traces import open_trace as open_trace
     from .turns import Turns as Turns
     from .workloads import WorkloadBuilder as WorkloadBuilder
+    from .workloads.rates import rates as rates
 
 _HOME = {
     "Client": "client",
@@ -60,6 +61,7 @@ _HOME = {
     "WorkloadBuilder": "workloads",
     "observe": "observation",
     "open_trace": "traces",
+    "rates": "workloads.rates",
     "run": "experiment",
 }
 __all__ = sorted(_HOME)

@@ -169,7 +169,7 @@ def _cache(levels: Sequence[_Kept]) -> list[str]:
     elif used:
         level, usage = max(used, key=lambda pair: pair[1])
         none = "; no preemptions" if all(level.preemptions == 0 for level in levels) else ""
-        lines.append(f"KV usage at most {percent(usage)}, at {level.level}{none}")
+        lines.append(f"KV usage peaks at {percent(usage)}, at {level.level}{none}")
     return lines
 
 
@@ -189,35 +189,48 @@ def _server_time(levels: Sequence[_Kept]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class AtRate:
-    """What was measured at one hit rate. None: not known.
+    """What was measured at one hit rate. None: not known, or nothing to compare.
 
     Attributes:
         hit_rate: measured, 0..1.
         ttft: median, seconds.
         output: generated tokens per second.
+        held: the highest level that held.
     """
 
     hit_rate: float
     ttft: float | None
     output: float | None = None
+    held: float | None = None
 
 
 def against_hit_rate(points: Iterable[AtRate]) -> list[str]:
-    """Return whether TTFT falls, and the throughput rises, as the hit rate rises; nothing where rates hardly differ."""
+    """Return whether TTFT falls as the hit rate rises, and what rises with it; nothing where rates hardly differ."""
     rising = sorted(points, key=lambda point: point.hit_rate)
     lines = []
     waits = [(point.hit_rate, point.ttft) for point in rising if point.ttft]
-    if len(waits) > 1 and waits[-1][0] - waits[0][0] >= SPREAD:
+    if _spread(waits):
         lines.append(_ttft_against(waits))
-    rates = [(point.hit_rate, point.output) for point in rising if point.output]
-    if len(rates) > 1 and rates[-1][0] - rates[0][0] >= SPREAD:
-        (low, before), (high, after) = rates[0], rates[-1]
-        how = "rises" if after > before / FALLS else "does not rise"
-        lines.append(
-            f"output {how} with the hit rate: {tok_s(before)} at {low:.3f}, {tok_s(after)} at {high:.3f}"
-            f" ({after / before:.2f} times)"
-        )
-    return lines
+    output = [(point.hit_rate, point.output) for point in rising if point.output]
+    lines += _rises("output", output, tok_s)
+    held = [(point.hit_rate, point.held) for point in rising if point.held]
+    return lines + _rises("the level that holds", held, "{:.4g}".format)
+
+
+def _spread(values: Sequence[tuple[float, float]]) -> bool:
+    return len(values) > 1 and values[-1][0] - values[0][0] >= SPREAD
+
+
+def _rises(what: str, values: Sequence[tuple[float, float]], shown: Callable[[float], str]) -> list[str]:
+    if not _spread(values):
+        return []
+    (low, before), (high, after) = values[0], values[-1]
+    if after <= before / FALLS:
+        return []
+    return [
+        f"{what} rises with the hit rate: {shown(before)} at {low:.3f}, {shown(after)} at {high:.3f}"
+        f" ({after / before:.2f} times)"
+    ]
 
 
 def _ttft_against(waits: Sequence[tuple[float, float]]) -> str:

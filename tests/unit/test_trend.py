@@ -151,9 +151,9 @@ def test_where_preemptions_begin_and_the_cache_is_full() -> None:
 
 def test_how_far_it_stayed_away() -> None:
     quiet = [Pressure(preemptions=0, kv_usage_peak=usage) for usage in (0.1, 0.34, 0.3)]
-    assert pressed(*quiet) == ["KV usage at most 34 %, at concurrency 20; no preemptions"]
+    assert pressed(*quiet) == ["KV usage peaks at 34 %, at concurrency 20; no preemptions"]
     untold = [Pressure(kv_usage_peak=0.1), Pressure(preemptions=0, kv_usage_peak=0.2)]
-    assert pressed(*untold) == ["KV usage at most 20 %, at concurrency 20"]  # of one level nobody told preemptions
+    assert pressed(*untold) == ["KV usage peaks at 20 %, at concurrency 20"]  # of one level nobody told preemptions
     assert pressed(None, Pressure()) == []
 
 
@@ -265,6 +265,12 @@ def test_throughput_against_the_hit_rate() -> None:
         return against_hit_rate([AtRate(0.0, None, before), AtRate(0.5, None), AtRate(0.9, None, after)])
 
     assert told(100.0, 250.0) == ["output rises with the hit rate: 100 tok/s at 0.000, 250 tok/s at 0.900 (2.50 times)"]
-    assert told(100.0, 105.0) == [
-        "output does not rise with the hit rate: 100 tok/s at 0.000, 105 tok/s at 0.900 (1.05 times)"
-    ]
+    assert told(100.0, 105.0) == told(100.0, 50.0) == []
+
+
+def test_the_level_that_holds_against_the_hit_rate() -> None:
+    def told(before: float, after: float, high: float = 0.9) -> list[str]:
+        return against_hit_rate([AtRate(0.0, None, held=before), AtRate(high, None, held=after)])
+
+    assert told(12, 24) == ["the level that holds rises with the hit rate: 12 at 0.000, 24 at 0.900 (2.00 times)"]
+    assert told(12, 12) == told(0, 12) == told(12, 24, high=0.09) == []

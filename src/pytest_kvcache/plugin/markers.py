@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 import pytest
@@ -13,7 +13,9 @@ from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..model import Expectation, ResetMode, Scope, ServiceLevel, Source, Tier, Weight
+    from ..report.record import Record
     from ..slo.asked import SpeedUpAsked, SpeedUpOf, SpeedUpStatistic
+    from .sweeps import SweepAsked
 
 T = TypeVar("T")
 JUDGED = ("hit_rate", "kv_slo", "kv_speedup")  # markers that ask something of what a test measures
@@ -112,9 +114,22 @@ def kv_speedup(*, min: float, of: SpeedUpOf = "ttft", statistic: SpeedUpStatisti
     return speed_up(min, of, statistic)
 
 
+def kv_sweep(
+    name: str | None = None, axes: Sequence[str] | Mapping[str, str | float | bool] | None = None
+) -> SweepAsked:
+    """Put tests together in one result set, which is shown as a grid when all have run: those of one `name`, else those
+    of one function. `axes` are the parameters that matter (all of them when left out), or the values of the test
+    itself, {'rate': 0.5}. Without this marker the parameter sets of one function are a sweep when they differ in a
+    number.
+    """
+    from .sweeps import sweep_asked
+
+    return sweep_asked(name, axes)
+
+
 def help_lines() -> list[str]:
     """Return what ``pytest --markers`` shows, made from the signatures and the docstrings."""
-    markers: tuple[Callable[..., object], ...] = (hit_rate, kv_slo, kv_speedup, kv_reset)
+    markers: tuple[Callable[..., object], ...] = (hit_rate, kv_slo, kv_speedup, kv_reset, kv_sweep)
     return [f"{_shown(marker)}: {' '.join((marker.__doc__ or '').split())}" for marker in markers]
 
 
@@ -152,6 +167,31 @@ def reset_of(item: pytest.Item) -> ResetMode | None:
         ConfigurationError: a wrong argument; names the test.
     """
     return _called(item, kv_reset)
+
+
+def check_sweep(item: pytest.Item) -> None:
+    """Make sure that the ``kv_sweep`` marker of an item, if it has one, can be used.
+
+    Raises:
+        ConfigurationError: it cannot; names the test.
+    """
+    if item.get_closest_marker(kv_sweep.__name__) is not None:
+        sweep_of(item)
+
+
+def sweep_of(item: pytest.Item) -> Record | None:
+    """Return which place an item has in a sweep, None when it is in none.
+
+    Raises:
+        ConfigurationError: a wrong argument; names the test.
+    """
+    from .sweeps import place_of
+
+    asked = _called(item, kv_sweep)
+    try:
+        return place_of(item, asked)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{item.nodeid}: @pytest.mark.{kv_sweep.__name__}: {error}") from None
 
 
 def _called(item: pytest.Item, signature: Callable[..., T]) -> T | None:

@@ -41,6 +41,7 @@ class Runtime:
             try:
                 expectation, reset = markers.expectation_of(item), markers.reset_of(item)
                 level, speed_up = markers.service_level_of(item), markers.speed_up_of(item)
+                markers.check_sweep(item)
             except ConfigurationError as error:
                 if not hasattr(config, "workerinput"):
                     raise pytest.UsageError(f"kvcache: {error}") from None
@@ -182,7 +183,7 @@ def _keep(item: pytest.Item, state: TestState, verdict: Verdict, runs: list[tupl
     from ..report import junit, terminal
     from ..report.record import check_record
 
-    record = check_record(item.nodeid, verdict, runs, state.probes)
+    record = check_record(item.nodeid, verdict, runs, state.probes, sweep=markers.sweep_of(item))
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]

@@ -75,15 +75,17 @@ class SessionReport:
         self._interrupted = True
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print one aligned line a test, and how many tests had no endpoint."""
+        """Print one aligned line a test, each sweep as a grid, and how many tests had no endpoint."""
         nothing = not self._records and not self._skipped
         if nothing or self._config.getoption("no_summary", False):
             return
-        from ..report import terminal
+        from ..report import grid, sweeps, terminal
 
         quiet = self._config.get_verbosity() < 0
         records = [r for r in self._ordered() if not quiet or r["verdict"] != "pass"]
         lines = terminal.table(records)
+        if not quiet:
+            lines += [line for sweep in sweeps.sweeps(records) for line in ("", *grid.grid(sweep))]
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if not lines:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .record import Record
+from .sweeps import sweeps
 
 SCHEMA = "pytest-kvcache/1"
 
@@ -21,12 +22,14 @@ def document(records: Iterable[Record], *, endpoint: str | None, seed: int | Non
         seed: None when prompts carried a fresh nonce.
         interrupted: the session was stopped before its end.
     """
+    checks = list(records)
     return {
         "schema": SCHEMA,
         "endpoint": endpoint,
         "seed": seed,
         "interrupted": interrupted,
-        "checks": list(records),
+        "checks": checks,
+        "sweeps": sweeps(checks),
     }
 
 

@@ -1,14 +1,36 @@
-"""A record to JUnit properties of its test case: strings under stable names that begin with ``kv_``."""
+"""A record to JUnit properties of its test case: strings under stable names that begin with ``kv_``.
+
+========================================= ==============================================================================
+``kv_verdict``                            ``pass``, ``fail`` or ``inconclusive``
+``kv_hit_rate``, ``kv_target``, ...       rates 0..1 (also ``kv_predicted``, ``kv_simulated``), ``kv_hit_tokens`` and
+                                          ``kv_query_tokens``; empty when not told
+``kv_engine``, ``kv_findings``            id and version; codes
+``kv_slo``                                what became of all limits to latency and throughput: the worst of them
+``kv_ttft_p95``, ``kv_goodput``, ...      the value of each such limit, under the name that the marker gives it, in
+                                          seconds, tok/s or req/s; the worst value where several runs are judged
+``kv_level``                              of a level that was kept: ``concurrency 20`` or ``2.5 req/s``
+``kv_limit``                              of a search: the highest level that held, as a number; empty when none did
+``kv_output_tok_s``                       of a level, and of a limit: generated tokens per second
+========================================= ==============================================================================
+
+A test without limits and levels has none of the last five. Those of each of several runs begin with ``kv_1_``, ...
+"""
 
 from __future__ import annotations
 
 import re
+from typing import get_args
 
-from .record import Record
+from ..model.objective import Metric, Statistic
+from .levels import level_text, level_value
+from .plain import Record
 
 PREFIX = "kv_"
 _NUMBERS = ("verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens")
-_OURS = re.compile(rf"{PREFIX}(engine|findings|(\d+_)?({'|'.join(_NUMBERS)}))")
+_LOAD = ("slo", "level", "limit")
+_OBJECTIVE = f"({'|'.join(get_args(Metric))})(_(ttft|e2e))?(_({'|'.join((*get_args(Statistic), 'avg'))}))?"
+_OURS = re.compile(rf"{PREFIX}(engine|findings|(\d+_)?({'|'.join((*_NUMBERS, *_LOAD))}|{_OBJECTIVE}))")
+_WORST = ("fail", "inconclusive", "pass")
 
 
 def is_ours(name: str) -> bool:
@@ -18,15 +40,17 @@ def is_ours(name: str) -> bool:
 
 def properties(record: Record) -> list[tuple[str, str]]:
     """Return the properties of one test: those of all runs together, then ``kv_1_...`` for each of several runs."""
-    engine = record["engine"]
+    engine, runs = record["engine"], record["runs"]
     found = _numbers(PREFIX, record)
     found += [
         ("kv_engine", "" if engine is None else " ".join(filter(None, (engine["id"], engine["version"])))),
         ("kv_findings", " ".join(dict.fromkeys(finding["code"] for finding in record["findings"]))),
     ]
-    if len(record["runs"]) > 1:
-        for number, run in enumerate(record["runs"], 1):
-            found += _numbers(f"{PREFIX}{number}_", run)
+    found += _load(PREFIX, record["objectives"], runs[0] if len(runs) == 1 else None)
+    if len(runs) > 1:
+        for number, run in enumerate(runs, 1):
+            prefix = f"{PREFIX}{number}_"
+            found += _numbers(prefix, run) + _load(prefix, run["objectives"], run)
     return found
 
 
@@ -40,9 +64,29 @@ def _numbers(prefix: str, judged: Record) -> list[tuple[str, str]]:
     return [(prefix + name, value) for name, value in zip(_NUMBERS, values, strict=True)]
 
 
+def _load(prefix: str, objectives: list[Record], run: Record | None) -> list[tuple[str, str]]:
+    """Return what is asked of latency and throughput, and the level of the only run."""
+    found: dict[str, str] = {}
+    if objectives:
+        found["slo"] = min((one["verdict"] for one in objectives), key=_WORST.index)
+    if run is not None and run["stretch"] is not None:
+        found["output_tok_s"] = _value(run["stretch"]["output_tok_s"])
+        if run["limit"] is None:
+            found["level"] = level_text(run["level"])
+    if run is not None and run["limit"] is not None:
+        found["limit"] = _value(None if run["level"] is None else level_value(run["level"]))
+    for one in sorted(objectives, key=lambda one: _WORST.index(one["verdict"]), reverse=True):
+        found[one["name"]] = _value(one["value"])  # the worst is written last
+    return [(prefix + name, value) for name, value in found.items() if is_ours(PREFIX + name)]
+
+
 def _rate(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
 
 
 def _count(value: int | None) -> str:
     return "" if value is None else str(value)
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

@@ -53,6 +53,19 @@ def level_value(level: Record) -> float:
     return value
 
 
+def level_number(level: Record | None) -> str:
+    """Return what was turned up without its unit."""
+    if level is None:
+        return UNKNOWN
+    return f"{level['concurrency']}" if level["rate"] is None else f"{level['rate']:.4g}"
+
+
+def unit(levels: Sequence[Record | None]) -> str:
+    """Return the word above numbers of levels."""
+    kinds = {level["rate"] is None for level in levels if level is not None}
+    return "level" if len(kinds) != 1 else "concurrency" if kinds == {True} else "req/s"
+
+
 def levels_table(runs: Sequence[Record]) -> list[str]:
     """Return one aligned line a level, a header first; nothing without levels.
 
@@ -62,7 +75,7 @@ def levels_table(runs: Sequence[Record]) -> list[str]:
     """
     if not runs:
         return []
-    rows = [(_unit([run["level"] for run in runs]), *_LEVELS), *map(_level_row, runs)]
+    rows = [(unit([run["level"] for run in runs]), *_LEVELS), *map(_level_row, runs)]
     shown = told(rows)
     return aligned(shown, left={len(shown[0]) - 1} if shown[0][-1] == "" else ())
 
@@ -71,7 +84,7 @@ def _level_row(run: Record) -> tuple[str, ...]:
     stretch, pressure, client = run["stretch"], run["pressure"] or {}, run["client"]
     rate = run["hit_rate"]["measured"]
     return (
-        _number(run["level"]),
+        level_number(run["level"]),
         f"{stretch['requests']:,}",
         f"{stretch['failed']:,}",
         *_latencies(stretch),
@@ -100,7 +113,7 @@ def ramp(limit: Record) -> list[str]:
     periods = limit["periods"]
     if not periods:
         return []
-    rows = [(_unit([period["level"] for period in periods]), *_PERIODS), *map(_period_row, periods)]
+    rows = [(unit([period["level"] for period in periods]), *_PERIODS), *map(_period_row, periods)]
     lines = aligned(rows, left={len(_PERIODS) - 1, len(_PERIODS)})
     hidden = len(periods) - _FIRST - _LAST
     if hidden > 1:
@@ -111,7 +124,7 @@ def ramp(limit: Record) -> list[str]:
 def _period_row(period: Record) -> tuple[str, ...]:
     stalled = f"{period['stalled']:,} requests stalled" if period["stalled"] else ""
     return (
-        _number(period["level"]),
+        level_number(period["level"]),
         f"{period['seconds']:.1f}",
         f"{period['requests']:,}",
         f"{period['failed']:,}",
@@ -128,17 +141,38 @@ def headline(record: Record) -> tuple[Record | None, str]:
     Never an average over levels: of a search what held, of several levels the highest. None: there is nothing that
     could; without any level the whole run.
     """
-    runs = record["runs"]
-    searches = [run for run in runs if run["limit"] is not None]
-    if len(searches) == len(runs) == 1:
-        return searches[0]["stretch"], _limit_text(searches[0]["limit"])
+    run = _leading(record)
+    if run is None:
+        loads = [run for run in record["runs"] if run["stretch"] is not None or run["limit"] is not None]
+        return (None if loads else _whole(record)), ""
+    if run["limit"] is not None:
+        return run["stretch"], _limit_text(run["limit"])
+    several = dict.fromkeys(level_number(run["level"]) for run in record["runs"])
+    of = f" (of {', '.join(several)})" if len(several) > 1 else ""
+    return run["stretch"], f"at {level_text(run['level'])}{of}"
+
+
+def highest_level(record: Record) -> Record | None:
+    """Return the level that :func:`headline` is from; of a search the highest that held."""
+    run = _leading(record)
+    level: Record | None = None if run is None else run["level"]
+    return level
+
+
+def searched(record: Record) -> bool:
+    """Tell whether a test is one search for the highest level that holds."""
+    return [run["limit"] is None for run in record["runs"]] == [False]
+
+
+def _leading(record: Record) -> Record | None:
+    """Return the run that stands for a test under load: its only search, or the highest of its levels."""
+    runs: list[Record] = record["runs"]
+    if searched(record):
+        return runs[0]
     levels = kept(record)
     if not levels or len(levels) < len(runs):
-        return (None, "") if levels or searches else (_whole(record), "")
-    highest = max(levels, key=lambda run: level_value(run["level"]))
-    several = dict.fromkeys(_number(run["level"]) for run in levels)
-    of = f" (of {', '.join(several)})" if len(several) > 1 else ""
-    return highest["stretch"], f"at {level_text(highest['level'])}{of}"
+        return None
+    return max(levels, key=lambda run: level_value(run["level"]))
 
 
 def _whole(record: Record) -> Record:
@@ -149,22 +183,11 @@ def _limit_text(limit: Record) -> str:
     level, breached = limit["level"], limit["breached"]
     if level is None:
         return "no level held" + ("" if breached is None else f", not even {level_text(breached)}")
-    beyond = "" if breached is None else f", {_number(breached)} did not"
+    beyond = "" if breached is None else f", {level_number(breached)} did not"
     return f"{level_text(level)} held{beyond}" + ("" if limit["converged"] else " (not converged)")
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
-
-
-def _unit(levels: Sequence[Record | None]) -> str:
-    kinds = {level["rate"] is None for level in levels if level is not None}
-    return "level" if len(kinds) != 1 else "concurrency" if kinds == {True} else "req/s"
-
-
-def _number(level: Record | None) -> str:
-    if level is None:
-        return UNKNOWN
-    return f"{level['concurrency']}" if level["rate"] is None else f"{level['rate']:.4g}"
 
 
 def _latencies(stretch: Record) -> tuple[str, str]:

@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from .. import bottleneck, distribution, trend
-from ..model import Attained, Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
+from ..model import Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
 from ..model.loss import TITLES
 from ..overview import Overview, together
 from ..turns import Turns
@@ -61,8 +61,6 @@ def check_record(
     runs: Sequence[tuple[Measurement, Verdict]],
     probes: Sequence[str] = (),
     *,
-    objectives: Sequence[Attained] = (),
-    of_runs: Sequence[Sequence[Attained]] = (),
     sweep: Record | None = None,
 ) -> Record:
     """Return the record of one test: the verdict on all of its runs, then each run.
@@ -72,38 +70,31 @@ def check_record(
         verdict: on all runs together.
         runs: each measurement with the verdict on it alone.
         probes: what the test's probes found.
-        objectives: what became of each limit that the test sets to latency and throughput.
-        of_runs: the same for each run alone, in the order of ``runs``; empty: not told.
         sweep: which place the test has in a sweep; None: none.
     """
     measurements = [measurement for measurement, _ in runs]
     seen = [Overview.of(measurement.exchanges) for measurement in measurements]
-    reached = of_runs or [()] * len(runs)
     return {
         "nodeid": visible(nodeid),
         **_judged(verdict),
         "findings": [_finding(f) for f in verdict.findings],
-        "objectives": loads.objectives(objectives),
         "probes": [visible(line) for line in probes],
         **_measured(measurements, together(seen)),
         "statements": [visible(line) for line in trend.of_levels(measurements)],
         "sweep": sweep,
         "runs": [
-            run_record(measurement, single, attained, overview)
-            for (measurement, single), attained, overview in zip(runs, reached, seen, strict=True)
+            run_record(measurement, single, overview)
+            for (measurement, single), overview in zip(runs, seen, strict=True)
         ],
     }
 
 
-def run_record(
-    measurement: Measurement, verdict: Verdict, attained: Sequence[Attained] = (), seen: Overview | None = None
-) -> Record:
+def run_record(measurement: Measurement, verdict: Verdict, seen: Overview | None = None) -> Record:
     """Return the record of one run.
 
     Args:
         measurement: the run.
         verdict: on it alone.
-        attained: what became of each objective in it.
         seen: its requests, when they were gone through already.
     """
     seen = seen or Overview.of(measurement.exchanges)
@@ -112,7 +103,6 @@ def run_record(
     return {
         "title": measurement.title,
         **_judged(verdict),
-        "objectives": loads.objectives(attained),
         **_measured([measurement], seen),
         "level": None if level is None else loads.level(level),
         "stretch": None if stretch is None else loads.stretch(stretch),
@@ -144,6 +134,7 @@ def _judged(verdict: Verdict) -> Record:
         "hit_tokens": verdict.hit_tokens,
         "query_tokens": verdict.query_tokens,
         "source": verdict.source,
+        "objectives": loads.objectives(verdict.objectives),
     }
 
 

@@ -1,0 +1,120 @@
+"""A sweep to lines: one axis as a table, more as a grid for each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..figures import duration
+from .columns import UNKNOWN, aligned
+from .levels import level_number, unit
+from .plain import Record
+from .sweeps import is_number, ordered_rows, rows_by
+
+_MOST_COLUMNS = 12  # values side by side; more go down
+_WIDTH = 100  # characters that blocks beside each other may take
+_MARKS = {"fail": "!", "inconclusive": "?"}
+_FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("hit rate", "hit_rate", "{:.3f}".format),
+    ("TTFT p50", "ttft_p50_s", duration),
+    ("output tok/s", "output_tok_s", "{:,.0f}".format),
+    ("{} that holds", "limit", level_number),
+)
+
+
+def grid(sweep: Record) -> list[str]:
+    """Return the lines of a sweep: its tests, what was measured at each place, and what follows from it."""
+    cells = sweep["cells"]
+    axes = [axis for axis in sweep["axes"] if len(axis["values"]) > 1] or sweep["axes"][:1]
+    fixed = [f"{axis['name']} {_text(axis['values'][0])}" for axis in sweep["axes"] if axis not in axes]
+    at = f" at {', '.join(fixed)}" if fixed else ""
+    lines = [f"sweep {sweep['name']}{at}: {_counted(cells)}"]
+    lines += [f"  {line}" for line in (_one_axis(axes[0], cells) if len(axes) == 1 else _several(axes, cells))]
+    return lines + [f"  {line}" for line in sweep["statements"]]
+
+
+def _counted(cells: Sequence[Record]) -> str:
+    verdicts = [cell["verdict"] for cell in cells]
+    words = {"pass": "passed", "fail": "failed (!)", "inconclusive": "inconclusive (?)"}
+    return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
+
+
+def _one_axis(axis: Record, cells: Sequence[Record]) -> list[str]:
+    figures = _figures(cells)
+    by_value = rows_by([axis["name"]], cells)
+    rows = [
+        (_text(value), *(_marked(cell, key, form) for _, key, form in figures))
+        for value in axis["values"]
+        for cell in by_value[value,]
+    ]
+    return aligned([(axis["name"], *(title for title, _, _ in figures)), *_padded(rows, 1)])
+
+
+def _several(axes: Sequence[Record], cells: Sequence[Record]) -> list[str]:
+    """Return one block a figure; the blocks beside each other where they are narrow."""
+    across = _across(axes)
+    down = [axis for axis in axes if axis is not across]
+    places = ordered_rows(down, cells)
+    labels = aligned([[axis["name"] for axis in down], *([*map(_text, place)] for place, _ in places)])
+    blocks = [["", *labels]]
+    for title, key, form in _figures(cells):
+        rows = []
+        for _, row in places:
+            found = {cell["axes"].get(across["name"]): cell for cell in reversed(row)}
+            rows.append(tuple(_marked(found.get(value), key, form) for value in across["values"]))
+        block = aligned([[*map(_text, across["values"])], *_padded(rows, 0)])
+        blocks.append([title, *block])
+    by = f"by {across['name']}:"
+    if sum(_width(block) + 3 for block in blocks) <= _WIDTH:
+        return [by, *_beside(blocks)]
+    return [line for block in blocks[1:] for line in (f"{block[0]} {by}", *_beside([labels, block[1:]]))]
+
+
+def _beside(blocks: Sequence[Sequence[str]]) -> list[str]:
+    widths = [_width(block) for block in blocks]
+    return [
+        "   ".join(line.ljust(width) for line, width in zip(lines, widths, strict=True)).rstrip()
+        for lines in zip(*blocks, strict=True)
+    ]
+
+
+def _width(block: Sequence[str]) -> int:
+    return max(map(len, block))
+
+
+def _figures(cells: Sequence[Record]) -> list[tuple[str, str, Callable[[Any], str]]]:
+    """Return what is known of any cell: title, key and form."""
+    level = unit([cell["limit"] for cell in cells])
+    return [(f.format(level), key, form) for f, key, form in _FIGURES if any(cell[key] is not None for cell in cells)]
+
+
+def _across(axes: Sequence[Record]) -> Record:
+    """Return the axis whose values stand side by side: that of the rates, else the one with most numbers."""
+    fitting = [axis for axis in axes if len(axis["values"]) <= _MOST_COLUMNS]
+    if not fitting:
+        return min(axes, key=lambda axis: len(axis["values"]))
+    return max(
+        fitting,
+        key=lambda axis: ("rate" in axis["name"].split("_"), sum(map(is_number, axis["values"]))),
+    )
+
+
+def _marked(cell: Record | None, key: str, form: Callable[[Any], str]) -> str:
+    if cell is None:
+        return ""
+    return (UNKNOWN if cell[key] is None else form(cell[key])) + _MARKS.get(cell["verdict"], "")
+
+
+def _padded(rows: Sequence[tuple[str, ...]], words: int) -> list[tuple[str, ...]]:
+    """Return rows whose digits stand below each other where some carry a mark."""
+    marks = tuple(_MARKS.values())
+    if not any(cell.endswith(marks) for row in rows for cell in row[words:]):
+        return list(rows)
+    return [
+        (*row[:words], *(cell if cell.endswith(marks) or not cell else f"{cell} " for cell in row[words:]))
+        for row in rows
+    ]
+
+
+def _text(value: object) -> str:
+    return UNKNOWN if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
