@@ -13,7 +13,8 @@ from ..distribution import Latency
 from ..model import Attained, Exchange, Finding, Measurement
 from . import intervals, wording
 from .asked import SpeedUpAsked
-from .judging import Figure, Judged, compared, interval_of, statistic
+from .figures import Figure, bounding, interval_of, statistic
+from .judging import Judged, compared
 
 Pair = tuple[Measurement, Measurement]
 _COLD = 0.05  # of its prompt tokens may be cached in a cold run: the head of a chat template is in every prompt
@@ -67,8 +68,15 @@ def _figure(asked: SpeedUpAsked, cold: Measurement, warm: Measurement) -> Figure
     if above is None or not below:
         return Figure(None, missing="the warm run took no time that could be measured", advice="send longer prompts")
     interval = intervals.ratio(interval_of(slow, asked.statistic, _EACH), interval_of(fast, asked.statistic, _EACH))
-    basis = f"{wording.duration(above)} cold, {wording.duration(below)} warm, {wording.plural(len(took), 'pair')}"
-    return Figure(above / below, interval, len(took), basis)
+    pairs = wording.plural(len(took), "pair")
+    return Figure(
+        above / below,
+        interval,
+        len(took),
+        f"{wording.duration(above)} cold, {wording.duration(below)} warm, {pairs}",
+        pairs,
+        bounding(asked.statistic, _EACH),
+    )
 
 
 def _seconds(asked: SpeedUpAsked, exchange: Exchange) -> float | None:
