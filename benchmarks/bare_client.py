@@ -53,7 +53,7 @@ async def one(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[fl
                 rest = b""
             found = piece.count(CONTENT) - piece.count(EMPTY)
             if found:
-                first = first or piece
+                first = first or piece[:1024]
                 stamps.extend([at] * found)
     return stamp.sent, stamps, first
 

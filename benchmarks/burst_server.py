@@ -33,6 +33,7 @@ http {{
         root {folder};
         access_log off;
         location /v1/models {{ default_type application/json; }}
+        location = /health {{ return 200; }}
         location /stream/ {{ internal; default_type text/event-stream; access_log {folder}/answered.log answered; }}
         {routes}
     }}
@@ -76,6 +77,10 @@ class Burst:
         self.answered = sorted(float(line.split()[0]) - self._offset for line in self._log())
         self._held.cleanup()
 
+    def began(self, requests: int) -> float:
+        """When the first of the last so many requests was answered, which took no time."""
+        return self.answered[-requests]
+
     def _log(self) -> list[str]:
         return [line for line in (self.folder / "answered.log").read_text().splitlines() if " 200 " in line]
 
@@ -87,7 +92,7 @@ class Burst:
         for route, chat in PATHS.items():
             answer = self.folder / f"stream{route}"
             answer.parent.mkdir(parents=True, exist_ok=True)
-            answer.write_bytes(stream(self._tokens, self._prompt_tokens, chat=chat).whole())
+            answer.write_bytes(stream(self._tokens, self._prompt_tokens, chat=chat, finish_apart=True).whole())
         (self.folder / "v1").mkdir()
         (self.folder / "v1" / "models").write_bytes(MODELS)
         configuration = _CONFIGURATION.format(

@@ -24,32 +24,33 @@ class Stream(NamedTuple):
         return b"".join((self.first, *self.rest, self.end))
 
 
-def stream(tokens: int, prompt_tokens: int, number: int = 0, chat: bool = True) -> Stream:
-    """Return an answer of so many content events, the first of which has the text ``r<number>``.
+def stream(tokens: int, prompt_tokens: int, *, chat: bool, finish_apart: bool) -> Stream:
+    """Return an answer of so many content events, the first of which has the text ``r0``.
 
-    A chat opens with the event that has the role and no content; it comes together with the first token.
+    A chat opens with the event that has the role and no content; it comes together with the first token. The reason
+    for its finish comes with the last token, as vLLM has it, or in an event of its own, as OpenAI has it.
     """
-    words = [f"r{number}", *(f" {WORDS[place % len(WORDS)]}" for place in range(1, tokens))]
-    events = [_event(number, chat, _choice(chat, word)) for word in words]
-    opening = _event(number, chat, _choice(chat, "", role=True)) if chat else b""
+    words = ["r0", *(f" {WORDS[place % len(WORDS)]}" for place in range(1, tokens))]
+    events = [_event(chat, _said(chat, word)) for word in words]
+    opening = _event(chat, _said(chat, "", role="assistant")) if chat else b""
+    end = b""
+    if finish_apart:
+        end = _event(chat, {"index": 0, **({"delta": {}} if chat else {"text": ""}), "finish_reason": "length"})
+    else:
+        events[-1] = _event(chat, _said(chat, words[-1]) | {"finish_reason": "length"})
     usage = {"prompt_tokens": prompt_tokens, "total_tokens": prompt_tokens + tokens, "completion_tokens": tokens}
-    usage["prompt_tokens_details"] = {"cached_tokens": 0}
-    finish = _choice(chat, "") | {"finish_reason": "stop"}
-    if chat:
-        finish["delta"] = {}
-    end = (_event(number, chat, finish), _event(number, chat, None, usage=usage), b"data: [DONE]\n\n")
-    return Stream(opening + events[0], events[1:], b"".join(end))
+    end += _event(chat, None, usage={**usage, "prompt_tokens_details": {"cached_tokens": 0}}) + b"data: [DONE]\n\n"
+    return Stream(opening + events[0], events[1:], end)
 
 
-def _choice(chat: bool, text: str, *, role: bool = False) -> dict[str, Any]:
-    opening = {"role": "assistant"} if role else {}
-    said = {"delta": {**opening, "content": text}} if chat else {"text": text}
+def _said(chat: bool, text: str, **role: str) -> dict[str, Any]:
+    said = {"delta": {**role, "content": text}} if chat else {"text": text}
     return {"index": 0, **said, "logprobs": None, "finish_reason": None}
 
 
-def _event(number: int, chat: bool, choice: dict[str, Any] | None, **more: Any) -> bytes:
+def _event(chat: bool, choice: dict[str, Any] | None, **more: Any) -> bytes:
     event = {
-        "id": f"{'chatcmpl' if chat else 'cmpl'}-{number:032x}",
+        "id": f"{'chatcmpl' if chat else 'cmpl'}-6f1d0a7c9b2e4835a1c07d52e8f94b36",
         "object": "chat.completion.chunk" if chat else "text_completion",
         "created": 1_790_000_000,
         "model": MODEL,

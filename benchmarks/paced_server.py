@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 from load_stream import MODELS, PATHS, stream
 
+_PAGES = {"/v1/models": MODELS, "/health": b"{}"}
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
 _STREAM = _HEAD % b"text/event-stream; charset=utf-8" + b"Transfer-Encoding: chunked\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
@@ -87,7 +88,7 @@ class _Server:
 
     @staticmethod
     def _chunks(events: int, chat: bool) -> list[bytes]:
-        answer = stream(events, 2048, number=0, chat=chat)
+        answer = stream(events, 2048, chat=chat, finish_apart=False)
         parts = [answer.first, *answer.rest]
         parts[-1] += answer.end
         return parts
@@ -146,8 +147,8 @@ class _Server:
         method, path, _ = request.split(b"\r\n", 1)[0].decode().split(" ")
         chat = PATHS.get(path.split("?")[0])
         if method != "POST" or chat is None:
-            found = method == "GET" and path.startswith("/v1/models")
-            body = MODELS if found else b'{"error":{"message":"no such route"}}'
+            found = method == "GET" and path in _PAGES
+            body = _PAGES[path] if found else b'{"error":{"message":"no such route"}}'
             head = _HEAD if found else _HEAD.replace(b"200 OK", b"404 Not Found")
             self._write(connection, head % b"application/json" + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             return
@@ -232,6 +233,10 @@ class Paced:
         self._process.wait()
         self.served = [Served(*json.loads(line)) for line in self._notes.read_text().splitlines()]
         self._held.cleanup()
+
+    def began(self, requests: int) -> float:
+        """When the first of the last so many requests was there."""
+        return min(served.received for served in self.served[-requests:])
 
     @property
     def answered(self) -> list[float]:
