@@ -237,6 +237,31 @@ def test_the_head_is_the_first_line_or_that_of_a_document(tmp_path: Path, text: 
     assert Lines(path).head() == head
 
 
+@given(
+    text=st.text(st.sampled_from('{}[]# \n\rä"'), max_size=14),
+    bom=st.booleans(),
+    chunk=st.integers(1, 6),
+)
+def test_the_head_is_the_same_however_the_file_is_read(path: Path, text: str, bom: bool, chunk: int) -> None:
+    def head(**options: int) -> str:
+        try:
+            return Lines(path, **options).head()
+        except TraceError as error:
+            return f"error: {error}"
+
+    path.write_bytes(text.encode("utf-8-sig" if bom else "utf-8"))
+    assert head(max_line=chunk) == head()
+
+
+def test_no_more_is_read_than_the_head_takes(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(b'# of mine\n{"a": 1}\n' + b"{}\n" * 2**16 + b"\0")
+    assert Lines(path).head() == '{"a": 1}'
+    path.write_bytes(b'{"a":\n1}\n' + b"{}\n" * 2**16 + b"\0")  # a document may go on
+    with pytest.raises(TraceError, match="binary"):
+        Lines(path).head()
+
+
 def test_a_head_is_cut_at_1_mib(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text('{"a": [' + "1, " * MIB)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from pytest_kvcache.traces.lines import Lines
 from .files import DATA, jsonl, mooncake
 
 FORMS = ("bailian", "weka", "otel", "azure", "burstgpt", "mooncake", "bodies")
+MOONCAKE = ("timestamp", "input_length", "output_length", "hash_ids")
 SPAN = {
     "trace_id": "t",
     "start_time": 0,
@@ -45,6 +49,29 @@ def test_a_form_is_known_by_its_first_line(tmp_path: Path, form: str, head: str,
     assert detected(Lines(path)).name == form
     path.write_bytes(gzip.compress((before + head + "\n").encode()))
     assert detected(Lines(path)).name == form
+
+
+@pytest.mark.parametrize("fields", [names for size in (1, 2, 3, 4) for names in combinations(MOONCAKE, size)])
+def test_fields_of_mooncake_alone_are_of_no_other_form(fields: tuple[str, ...]) -> None:
+    head = json.dumps(dict.fromkeys(fields))
+    assert [form.name for form in formats() if form.looks_like(head)] in ([], ["mooncake"])
+
+
+@pytest.mark.parametrize("first", ["", "mooncake", "nothing"])
+def test_whichever_form_is_asked_first_all_are_asked(first: str) -> None:
+    order = [form.name for form in formats(first)]
+    assert order == sorted(FORMS, key=lambda name: (name != first, FORMS.index(name)))
+
+
+def test_for_what_only_mooncake_writes_no_other_form_is_loaded(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "trace", mooncake(5, 1))
+    code = (
+        "import sys; from pytest_kvcache.traces import open_trace\n"
+        f"open_trace({str(path)!r}, block_size=512).sweep()\n"
+        "print([name for name in sys.modules if name.startswith('pytest_kvcache.traces.formats.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "['pytest_kvcache.traces.formats.mooncake']"
 
 
 @pytest.mark.parametrize(
