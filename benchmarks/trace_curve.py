@@ -4,12 +4,14 @@
 
 PYTHON is an interpreter whose environment has `requirements-traces.txt`. Each command is a process of its own, reading
 of the compressed file and start of the interpreter included; CPU seconds are user and system time of all its
-processes. Rounds are interleaved. Ends with 1 when a goal is missed; goals are ratios, since seconds are the machine's.
+processes. Rounds are interleaved. This project is compiled first, as pip compiles what it installs. Ends with 1 when a
+goal is missed; goals are ratios, since seconds are the machine's.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import statistics
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from peers_libraries import BLOCK
 from peers_traces import BASELINE, Peer, clawperf, peers
 from spent import Spent, spent, three
 
+import pytest_kvcache
 from pytest_kvcache.capacity.rules import REFERENCE
 from pytest_kvcache.capacity.stack import stack_pass
 from pytest_kvcache.rows import Row
@@ -116,6 +119,7 @@ def small_blocks(rounds: int) -> float:
 
 def compared(python: str, asked: argparse.Namespace) -> list[str]:
     """Print the tables against others; the goals that were missed."""
+    compileall.compile_dir(Path(pytest_kvcache.__file__).parent, quiet=1)
     commands = [ours(WHOLE), *peers(python, WHOLE, SLOTS)]
     ratios = table(f"The whole trace; others: one LRU budget of {SLOTS:,} blocks", WHOLE, commands, asked.rounds)
     with tempfile.TemporaryDirectory() as folder:
