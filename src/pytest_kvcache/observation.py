@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .client import Client
 from .endpoint import Endpoint
 from .errors import EndpointError
-from .model import Measurement
+from .model import Measurement, ServerFacts
 from .reset import NOT_RESET
 from .scrape import Snapshot
 from .target import Target, inspect
@@ -45,8 +46,12 @@ class Observation:
         return with_window(measured, window)
 
 
-async def observe(endpoint: Endpoint) -> Observation:
+async def observe(endpoint: Endpoint, checked: Callable[[ServerFacts], None] | None = None) -> Observation:
     """Begin to measure traffic that this package does not send.
+
+    Args:
+        endpoint: where.
+        checked: told what the server is, before the first snapshot.
 
     Raises:
         EndpointError, ProtocolError: the endpoint has no counters that can be read.
@@ -54,6 +59,8 @@ async def observe(endpoint: Endpoint) -> Observation:
     """
     async with Client(endpoint) as client:
         target = await inspect(client)
+        if checked is not None:
+            checked(target.facts)
         window = Window(client, target)
         await window.open()
         if not window.before:

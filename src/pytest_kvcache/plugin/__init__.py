@@ -9,7 +9,7 @@ import pytest
 from ..errors import ConfigurationError
 from . import hookspecs
 from . import settings as _settings
-from .keys import GRAINS, RUN, SETTINGS, WARM
+from .keys import GRAINS, KEEPER, RUN, SETTINGS, WARM
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -40,5 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")
+    if config.stash[SETTINGS].results is not None:
+        from .keeping import Keeper
+
+        try:
+            config.stash[KEEPER] = keeper = Keeper(config)
+        except ConfigurationError as error:
+            raise pytest.UsageError(f"kvcache: {error}") from None
+        config.pluginmanager.register(keeper, Keeper.NAME)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SessionReport(config), SessionReport.NAME)

@@ -12,6 +12,7 @@ from .state import TestState
 if TYPE_CHECKING:
     from ..model import Grain
     from ..report.record import Record
+    from .keeping import Keeper
 
 SETTINGS = pytest.StashKey[Settings]()
 RUN = pytest.StashKey[str]()
@@ -19,4 +20,5 @@ WARM = pytest.StashKey[dict[str, set[str]]]()
 GRAINS: pytest.StashKey[dict[tuple[str, str | None], Grain]] = pytest.StashKey()
 STATE = pytest.StashKey[TestState]()
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
+KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..endpoint import Endpoint
@@ -61,9 +62,11 @@ def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -
     """Measure everything between entering and leaving by counters, and add the measurement to the test's."""
     from .. import observation
     from .lock import endpoint_lock
+    from .resuming import measured_before
 
     with state.block(), endpoint_lock(endpoint.base):
-        seen = run_sync(observation.observe(endpoint), "async with kv.measure()")
+        checked = partial(measured_before, state, endpoint, title)
+        seen = run_sync(observation.observe(endpoint, checked), "async with kv.measure()")
         try:
             yield
         finally:
@@ -75,10 +78,11 @@ async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]
     """Do what :func:`observed` does, in an async test."""
     from .. import observation
     from .lock import aendpoint_lock
+    from .resuming import measured_before
 
     with state.block():
         async with aendpoint_lock(endpoint.base):
-            seen = await observation.observe(endpoint)
+            seen = await observation.observe(endpoint, partial(measured_before, state, endpoint, "own traffic"))
             try:
                 yield
             finally:

@@ -11,7 +11,7 @@ import pytest
 from ..errors import ConfigurationError, KVCacheError
 from . import markers
 from .fixtures import NO_ENDPOINT
-from .keys import ATTEMPTS, GRAINS, RECORD, RUN, SETTINGS, STATE, WARM
+from .keys import ATTEMPTS, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
 from .session import SessionReport
 from .state import TestState
 
@@ -64,7 +64,7 @@ class Runtime:
 
         expectation = item.stash.get(_EXPECTATION, None)
         attempt = item.stash[ATTEMPTS] = item.stash.get(ATTEMPTS, 0) + 1
-        item.stash[STATE] = TestState(
+        state = item.stash[STATE] = TestState(
             item.nodeid,
             expectation,
             item.config.stash[RUN],
@@ -75,6 +75,9 @@ class Runtime:
             level=item.stash.get(_LEVEL, None),
             speed_up=item.stash.get(_SPEED_UP, None),
         )
+        keeper = item.config.stash.get(KEEPER, None)
+        if keeper is not None:
+            state.resume = keeper.attempt(item, attempt)
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
         if RECORD in item.stash:
             del item.stash[RECORD]

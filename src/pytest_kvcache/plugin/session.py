@@ -12,6 +12,8 @@ from .keys import RECORD, SETTINGS
 
 if TYPE_CHECKING:
     from ..report.record import Record
+    from .settings import Settings
+    from .tally import Tally
 
 _ATTRIBUTE = "kvcache"  # on a TestReport, because only what a report carries crosses from a worker to the controller
 
@@ -31,6 +33,7 @@ class SessionReport:
         self._records: dict[str, Record] = {}
         self._skipped = 0
         self._interrupted = False
+        self._tally = _tally(self._settings)
 
     @staticmethod
     def attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -60,6 +63,8 @@ class SessionReport:
             "model": self._settings.model or "auto",
             "seed": self._settings.seed if self._settings.seed is not None else "fresh nonce",
         }
+        if self._settings.results is not None:
+            shown["results"] = f"{self._settings.results}{' (resumed)' if self._settings.resume else ''}"
         return visible("kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -67,6 +72,8 @@ class SessionReport:
         record: Record | None = getattr(report, _ATTRIBUTE, None)
         if record is not None:
             self._records[report.nodeid] = record
+        if self._tally is not None:
+            self._tally.take(report)
         if report.skipped and NO_ENDPOINT in str(report.longrepr):
             self._skipped += 1
 
@@ -88,6 +95,8 @@ class SessionReport:
             lines += [line for sweep in sweeps.sweeps(records) for line in ("", *grid.grid(sweep))]
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
+        if self._tally is not None:
+            lines += self._tally.lines()
         if not lines:
             return
         terminalreporter.section("kvcache")
@@ -115,3 +124,11 @@ class SessionReport:
 
     def _ordered(self) -> list[Record]:
         return sorted(self._records.values(), key=lambda record: str(record["nodeid"]))
+
+
+def _tally(settings: Settings) -> Tally | None:
+    if settings.results is None:
+        return None
+    from .tally import Tally
+
+    return Tally(settings)

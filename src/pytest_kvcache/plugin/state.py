@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..endpoint import Endpoint
     from ..model import Expectation, Finding, Grain, Measurement, ResetMode, ServiceLevel, Verdict
     from ..slo.asked import SpeedUpAsked
+    from .resuming import Attempt
 
 
 class TestState:
@@ -32,6 +33,7 @@ class TestState:
         measurements: every window of this attempt.
         speedups: windows of the same prompts, cold and warm; the warm ones are among the measurements.
         probes: outcomes of this attempt's probes, one line each.
+        resume: what is known of the attempt when results are kept; None: they are not.
     """
 
     __test__ = False  # not a test class, whatever its name begins with
@@ -58,6 +60,7 @@ class TestState:
         self.speedups: list[tuple[Measurement, Measurement]] = []
         self.probes: list[str] = []
         self.faults: list[Finding] = []  # of the cache itself, found by probes
+        self.resume: Attempt | None = None
         self._warm = {} if warm is None else warm
         self._grains = {} if grains is None else grains
         self._base = f"{run}/{nodeid}/{attempt}"
