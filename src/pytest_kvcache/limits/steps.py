@@ -3,14 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import overload
 
+from ..errors import MeasurementError
 from ..experiment import Bench
-from ..model import Expectation, Level, Measurement
+from ..model import Expectation, Level, Measurement, PerRequest, Stretch
 from ..result import Result
 from ..workloads.lasting import Lasting
-from .timed import Timed, Told
+from .asked import Asked
+from .breach import judge
+from .repeats import Repeated, repeated
+from .timed import NOTHING, Timed, Told
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level, measured once or several times.
+
+    Attributes:
+        level: what was asked of the client.
+        results: one for each time.
+        why: what broke the thresholds, each time that it was measured; empty: they held; None: none were given.
+    """
+
+    level: Level
+    results: tuple[Result, ...]
+    why: tuple[str, ...] | None = None
+
+    @property
+    def result(self) -> Result:
+        """The first measurement."""
+        return self.results[0]
+
+    @property
+    def stretch(self) -> Stretch:
+        """What came out in its time, the first time."""
+        return _stretch(self.result)
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the thresholds held every time; None: none were given."""
+        return None if self.why is None else not any(self.why)
+
+    @cached_property
+    def figures(self) -> dict[str, Repeated]:
+        """Mean, deviation and interval of every figure over the measurements: ``step.figures["ttft_p95"].mean``."""
+        return repeated([_stretch(result) for result in self.results])
+
+
+class Steps(Sequence[Step]):
+    """What came of each level, in the order in which they were asked.
+
+    Args:
+        measured: the windows of each level.
+        expectation: that of the test.
+        asked: the thresholds; None: none.
+    """
+
+    def __init__(
+        self,
+        measured: Sequence[Sequence[Measurement]],
+        expectation: Expectation | None = None,
+        asked: Asked | None = None,
+    ) -> None:
+        self._steps = [_step([Result(m, expectation) for m in windows], asked) for windows in measured if windows]
+
+    @property
+    def best(self) -> Step | None:
+        """The highest level that held its thresholds, as all below it did; None: not even the lowest, or none given."""
+        best = None
+        for step in sorted(self._steps, key=lambda step: step.level.value):
+            if not step.held:
+                break
+            best = step
+        return best
+
+    @overload
+    def __getitem__(self, at: int) -> Step: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Step]: ...
+    def __getitem__(self, at: int | slice) -> Step | list[Step]:
+        return self._steps[at]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._steps)
 
 
 async def measure_steps(
@@ -20,8 +101,10 @@ async def measure_steps(
     *,
     repeats: int = 1,
     strict: bool = False,
+    each: PerRequest = NOTHING,
+    stop: Asked | None = None,
     told: Told | None = None,
-) -> list[Measurement]:
+) -> list[list[Measurement]]:
     """Keep each level for a time and measure it; every measurement begins and ends with the server at rest.
 
     Args:
@@ -29,42 +112,40 @@ async def measure_steps(
         levels: in order.
         seconds: of each.
         repeats: how often each level is measured, all of them in turn: a server that changes meanwhile is seen.
-        strict: as for :class:`Timed`.
+        strict / each: as for :class:`Timed`.
+        stop: no level is measured behind one that does not hold this; None: all are.
         told: about the progress.
+
+    Returns:
+        The measurements of each level; none of those that were left out.
 
     Raises:
         WorkloadError: more than one measurement, and the workload cannot be sent once more.
         NotSettled: the engine did not come to rest.
     """
-    measured: list[Measurement] = []
-    lasting = Lasting(bench.composed)
-    for number, level in enumerate(list(levels) * repeats):
-        traffic = lasting.again(f"step {number}/") if number else lasting
-        pace = replace(bench.plan.pace, concurrency=level.concurrency, rate=level.rate)
-        measured.append(await bench.measure(traffic, pace, Timed(level, seconds, strict=strict, progress=told)))
+    measured: list[list[Measurement]] = [[] for _ in levels]
+    lasting, count = Lasting(bench.composed), 0
+    if len(levels) * repeats > 1:
+        lasting.again("?")  # refuses now what could not be sent a second time
+    for _ in range(repeats):
+        for at, level in enumerate(levels):
+            traffic = lasting.again(f"step {count}/") if count else lasting
+            pace = replace(bench.plan.pace, concurrency=level.concurrency, rate=level.rate)
+            window = await bench.measure(traffic, pace, Timed(level, seconds, each, strict, told))
+            measured[at].append(window)
+            count += 1
+            if stop is not None and window.stretch is not None and judge(stop, window.stretch):
+                levels = levels[: at + 1]
+                break
     return measured
 
 
-class Steps(Sequence[Result]):
-    """What came of each level, in the order in which they were measured.
+def _step(results: list[Result], asked: Asked | None) -> Step:
+    why = None if asked is None else tuple(judge(asked, _stretch(result)) for result in results)
+    return Step(_stretch(results[0]).level, tuple(results), why)
 
-    Args:
-        measured: one window for each.
-        expectation: that of the test.
-    """
 
-    def __init__(self, measured: Sequence[Measurement], expectation: Expectation | None = None) -> None:
-        self._results = [Result(measurement, expectation) for measurement in measured]
-
-    @overload
-    def __getitem__(self, at: int) -> Result: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Result]: ...
-    def __getitem__(self, at: int | slice) -> Result | list[Result]:
-        return self._results[at]
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self._results)
+def _stretch(result: Result) -> Stretch:
+    if result.stretch is None:
+        raise MeasurementError(f"the level was not measured: {result.verdict.sentence}")
+    return result.stretch

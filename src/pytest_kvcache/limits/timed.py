@@ -10,7 +10,7 @@ from ..live import Live
 from ..model import Finding, Level, PerRequest
 from ..stretch import stretch_of
 
-_NOTHING = PerRequest()
+NOTHING = PerRequest()
 _TELL = 1.0  # seconds between two words on the progress
 
 
@@ -35,7 +35,7 @@ class Timed:
 
     level: Level
     seconds: float
-    each: PerRequest = _NOTHING
+    each: PerRequest = NOTHING
     strict: bool = False
     progress: Told | None = None
     _over: bool = False

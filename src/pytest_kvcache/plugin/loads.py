@@ -32,6 +32,11 @@ class Loads(Runs):
         duration: float = 60.0,
         retries: int = 0,
         strict: bool = False,
+        max_ttft: float | None = None,
+        ttft_metric: TtftMetric = "p95",
+        min_tokens_per_req: float | None = None,
+        tokens_per_req_metric: TokensMetric = "avg",
+        stop_early: bool = False,
         reset: ResetMode | None = None,
         stream: bool = True,
     ) -> Steps:
@@ -47,6 +52,9 @@ class Loads(Runs):
             duration: seconds of each level. Requests begin in this time and are waited for.
             retries: measure each level so many times more, for a mean and a deviation.
             strict: count only requests that began and ended in the time; else tokens count when they came out.
+            max_ttft / ttft_metric / min_tokens_per_req / tokens_per_req_metric: thresholds, as of :meth:`sustain`;
+                they are told (``step.held``, ``steps.best``) and fail nothing.
+            stop_early: measure no level behind one that broke them.
             reset / stream: as for :meth:`~pytest_kvcache.Runner.run`.
 
         Raises:
@@ -59,6 +67,11 @@ class Loads(Runs):
             duration=duration,
             retries=retries,
             strict=strict,
+            max_ttft=max_ttft,
+            ttft_metric=ttft_metric,
+            min_tokens_per_req=min_tokens_per_req,
+            tokens_per_req_metric=tokens_per_req_metric,
+            stop_early=stop_early,
             reset=reset,
             stream=stream,
         )
@@ -73,22 +86,42 @@ class Loads(Runs):
         duration: float = 60.0,
         retries: int = 0,
         strict: bool = False,
+        max_ttft: float | None = None,
+        ttft_metric: TtftMetric = "p95",
+        min_tokens_per_req: float | None = None,
+        tokens_per_req_metric: TokensMetric = "avg",
+        stop_early: bool = False,
         reset: ResetMode | None = None,
         stream: bool = True,
     ) -> Steps:
         """Do what :meth:`steps` does, in an async test."""
+        from ..limits.asked import of_concurrency
         from ..limits.steps import Steps, measure_steps
         from ..pace import Pace
 
         self._state.refuse_in_block("kv.steps")
         check_sending("steps", retries, reset)
         levels = _levels(concurrency, rate, duration)
+        asked = None
+        if max_ttft is not None or min_tokens_per_req is not None:
+            asked = of_concurrency(max_ttft, ttft_metric, min_tokens_per_req, tokens_per_req_metric)
+        elif stop_early:
+            raise ConfigurationError("kv.steps(stop_early=True): at what? Give max_ttft= or min_tokens_per_req=")
+        how = {"repeats": 1 + retries, "strict": strict, "stop": asked if stop_early else None}
         plan = self._plan(Pace(), reset=reset, stream=stream)
-        arguments = {"levels": levels, "duration": duration, "repeats": 1 + retries, "strict": strict}
+        arguments = {"levels": levels, "duration": duration, **how}
         async with self._bench("steps", workload, plan, arguments) as bench:
             progress = self._progress.load if self._progress is not None else None
-            measured = await measure_steps(bench, levels, duration, repeats=1 + retries, strict=strict, told=progress)
-        return Steps(measured, self._state.expectation)
+            measured = await measure_steps(
+                bench,
+                levels,
+                duration,
+                repeats=1 + retries,
+                strict=strict,
+                stop=asked if stop_early else None,
+                told=progress,
+            )
+        return Steps(measured, self._state.expectation, asked)
 
     def sustain(
         self,

@@ -1,0 +1,168 @@
+"""Steps and searches against a simulated engine whose capacity follows from its service times.
+
+The engine computes prompts one after the other, S seconds each, and decodes all requests at once, D seconds each. In a
+closed loop of N users the prompts of all others stand before one's own as soon as N * S > S + D, so
+
+    requests per second = min(N / (S + D), 1 / S)        TTFT = max(S, N * S - D)
+
+and the highest N with a TTFT of at most T is floor((T + D) / S). In an open loop with constant gaps of g seconds the
+k-th request waits k * (S - g) where that is above 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pytest_kvcache.endpoint import Endpoint
+from pytest_kvcache.experiment import Plan, bench
+from pytest_kvcache.limits.asked import of_concurrency, of_rate
+from pytest_kvcache.limits.controller import Controller
+from pytest_kvcache.limits.ladder import Ladder
+from pytest_kvcache.limits.searching import Searching
+from pytest_kvcache.limits.steps import measure_steps
+from pytest_kvcache.model import Level, Measurement, PerRequest
+from pytest_kvcache.pace import Pace
+from pytest_kvcache.simulate.process import SimProcess
+from pytest_kvcache.stretch import is_good
+from pytest_kvcache.workloads import SharedPrefix
+from pytest_kvcache.workloads.lasting import Lasting
+
+LENGTH, BLOCK = 1024, 16
+OUTPUT, DECODE = 11, 0.01
+D = (OUTPUT - 1) * DECODE
+SHARES = (0.0, 0.5, 0.9)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A running engine on which a prompt of this cached share takes ``service`` seconds."""
+
+    url: str
+    share: float
+    service: float
+
+    @property
+    def cached(self) -> int:
+        return int(LENGTH * self.share) // BLOCK * BLOCK
+
+    @property
+    def workload(self) -> SharedPrefix:
+        return SharedPrefix(50, LENGTH, prefix_len=self.cached, prefixes=2, output_len=OUTPUT, align=None)
+
+    def users(self, ttft: float) -> int:
+        """How many users have a TTFT of at most so many seconds."""
+        return math.floor((ttft + D) / self.service)
+
+
+@pytest.fixture(scope="module", params=SHARES, ids=lambda share: f"{share:.0%} cached")
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    cached = int(LENGTH * request.param) // BLOCK * BLOCK
+    rate = (LENGTH - cached) / 0.025
+    with SimProcess("--prefill-rate", f"{rate}", "--decode-time", f"{DECODE}", "--batch-slots", "512") as process:
+        yield Engine(process.url, request.param, 0.025)
+
+
+def plan(seed: int, pace: Pace) -> Plan:
+    return Plan(nonce=f"limits {seed}", pace=replace(pace, seed=f"limits {seed}"), sample_interval=0.0)
+
+
+def search(engine: Engine, seed: int, ttft: float, start: int) -> Measurement:
+    ladder, asked = Ladder.of_concurrency(start, 1, 100), of_concurrency(ttft)
+
+    async def searched() -> Measurement:
+        pace = Pace(start)
+        async with bench(Endpoint(engine.url), engine.workload, plan(seed, pace)) as made:
+            controller = Controller(ladder, asked, assessment=0.9, duration=40.0)
+            searching = Searching(controller, 0.9, 40.0, asked.each)
+            return await made.measure(Lasting(made.composed), pace, searching)
+
+    return asyncio.run(searched())
+
+
+@pytest.mark.parametrize(("seed", "users", "start"), [(1, 9, 2), (2, 13, 7)])
+def test_a_search_finds_the_capacity_within_one_step(engine: Engine, seed: int, users: int, start: int) -> None:
+    ttft = (users + 0.5) * engine.service - D  # half a service time from the level below and above
+    assert engine.users(ttft) == users
+    measured = search(engine, seed, ttft, start)
+    limit = measured.limit
+    assert limit is not None
+    assert limit.level is not None
+    assert limit.level.concurrency is not None
+    assert abs(limit.level.concurrency - users) <= 1, limit.sentence
+    assert limit.converged, limit.sentence
+    held = [p for p in limit.periods if p.held == "held" and p.stretch.level == limit.level]
+    assert len(held) >= 2  # never by one lucky period, and never an average over the ramp
+    assert limit.stretch is not None
+    assert limit.stretch.requests == sum(p.stretch.requests for p in held)
+    assert measured.stretch == limit.stretch
+    # all that was sent is accounted for, whatever level it was at
+    sent = len(measured.exchanges)
+    assert measured.counters is not None
+    assert measured.prediction is not None
+    assert (measured.counters.query, measured.counters.hit) == (sent * LENGTH, sent * engine.cached)
+    assert measured.prediction.hit_tokens == measured.counters.hit
+
+
+def test_steps_give_the_known_throughput(engine: Engine) -> None:
+    levels = [Level(concurrency=users) for users in (1, 3, 12)]
+
+    async def measured() -> list[list[Measurement]]:
+        async with bench(Endpoint(engine.url), engine.workload, plan(3, Pace())) as made:
+            return await measure_steps(made, levels, 1.5)
+
+    for (measurement,), level in zip(asyncio.run(measured()), levels, strict=True):
+        stretch, users = measurement.stretch, level.value
+        assert stretch is not None
+        known = min(users / (engine.service + D), 1 / engine.service) * OUTPUT
+        assert stretch.output_tok_s == pytest.approx(known, rel=0.2), level
+        assert stretch.ttft.p50 == pytest.approx(max(engine.service, users * engine.service - D), abs=0.02)
+        assert stretch.hit_rate == pytest.approx(engine.share, abs=0.01)
+        assert measurement.prediction is not None
+        assert measurement.counters is not None
+        assert measurement.prediction.hit_tokens == measurement.counters.hit
+        assert not measurement.findings
+
+
+def test_goodput_is_what_was_asked_for_until_the_queue_grows() -> None:
+    service, each = 0.025, PerRequest(ttft=0.1125)
+    with SimProcess("--prefill-rate", f"{LENGTH / service}", "--decode-time", "0", "--batch-slots", "512") as process:
+        levels = [Level(rate=20.0), Level(rate=80.0)]
+        shape = SharedPrefix(requests=50, input_len=LENGTH, prefix_len=0, output_len=2, align=None)
+
+        async def measured() -> list[list[Measurement]]:
+            pace = Pace(None, 20.0, "constant")
+            async with bench(Endpoint(process.url), shape, plan(4, pace)) as made:
+                return await measure_steps(made, levels, 1.0, each=each)
+
+        (below,), (above,) = asyncio.run(measured())
+    assert below.stretch is not None
+    assert below.stretch.goodput == pytest.approx(20, abs=2)
+    # every further request waits 12.5 ms longer: 25, 37.5, 50, ... 112.5 are good, and then none is
+    assert 6 <= sum(is_good(e, each) for e in above.exchanges) <= 9
+    assert above.stretch is not None
+    assert above.stretch.requests > 30  # it does its 40 a second all the same
+
+
+def test_a_rate_is_found_below_what_the_engine_can_do() -> None:
+    service = 0.02  # 50 requests a second
+    with SimProcess("--prefill-rate", f"{LENGTH / service}", "--decode-time", "0", "--batch-slots", "512") as process:
+        ladder, asked = Ladder.of_rate(5.0, 0.2, 500.0), of_rate(max_ttft=0.25, attainment=0.9)
+        shape = SharedPrefix(requests=50, input_len=LENGTH, prefix_len=0, output_len=2, align=None)
+        pace = Pace(None, 5.0, "constant")
+
+        async def searched() -> Measurement:
+            async with bench(Endpoint(process.url), shape, plan(5, pace)) as made:
+                controller = Controller(ladder, asked, assessment=2.0, duration=60.0)
+                searching = Searching(controller, 2.0, 60.0, asked.each)
+                return await made.measure(Lasting(made.composed), pace, searching)
+
+        limit = asyncio.run(searched()).limit
+    assert limit is not None
+    assert limit.level is not None
+    assert limit.level.rate is not None
+    assert 50 / 1.2 / 1.2 <= limit.level.rate <= 50 * 1.2, limit.sentence
