@@ -29,6 +29,7 @@ KV126   too few samples for what is asked of latency or throughput, or none
 KV127   the load generator was the bottleneck
 KV128   the cold run of a speed-up found its prompts in the cache
 KV129   the workload ended before the time of a level was over
+KV130   a process that sent the load died
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
@@ -253,6 +254,13 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
             yield Finding("KV109", f"all {total} requests failed: {kinds}{asked}")
         else:
             yield Finding("KV203", f"{len(failed)} of {total} requests failed: {kinds}{asked}")
+    lost = sum(f.kind == "process" for f in failed)
+    if lost and not any(f.code == "KV130" for f in m.findings):  # else that tells how it died
+        yield Finding(
+            "KV130",
+            f"{lost} of {len(m.exchanges)} requests were in flight in a process of the load generator that died: the"
+            " load was not the one that was asked for",
+        )
     retried = [e for e in m.exchanges if e.earlier]
     if retried:
         first = retried[0].earlier[0].failure

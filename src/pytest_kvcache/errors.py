@@ -13,7 +13,8 @@
     └── MeasurementError     there is no valid number
         ├── CounterMissing   the profile names a sample that the page lacks
         ├── CounterReset     a counter fell: the engine restarted or its metrics were reset
-        └── NotSettled       the counters were still moving at the deadline
+        ├── NotSettled       the counters were still moving at the deadline
+        └── SenderError      a process that sends did not start, or none is left
     ExpectationFailed        (an AssertionError) ``Verdict.check()`` outside of pytest
     ProbeFailed              (an AssertionError) a probe found the cache at fault
 
@@ -102,6 +103,12 @@ class NotSettled(MeasurementError):
     """The counters were still moving when the settle deadline passed."""
 
     code = "KV105"
+
+
+class SenderError(MeasurementError):
+    """A process that sends the load did not start, or all of them have died."""
+
+    code = "KV130"
 
 
 class ExpectationFailed(AssertionError):

@@ -15,7 +15,8 @@ class Failure:
 
     Attributes:
         kind: ``http`` (a status other than 200), ``connect``, ``timeout``, ``cut`` (the body ended too early),
-            ``server`` (an error object inside a 200 answer), ``protocol`` (not understood).
+            ``server`` (an error object inside a 200 answer), ``protocol`` (not understood), ``process`` (the one of the
+            load generator that sent it died, so what became of it is not known).
         message: what the server or the client library said, shortened, one line.
         retry_after: seconds the server asked to wait, from ``Retry-After``; None without.
     """
