@@ -74,6 +74,7 @@ PURE = {
             "wording",
         )
     ),
+    "encoded.py",
     "endpoint.py",
     "probes/answered.py",
 }

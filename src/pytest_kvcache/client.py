@@ -7,32 +7,32 @@ A :class:`Client` lives inside a run and inside its event loop. Errors of single
 from __future__ import annotations
 
 import asyncio
-import io
-import json
-import re
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace, TracebackType
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 
 from .answers import Page, parse_json
 from .apis import path_of
+from .encoded import encoded
 from .endpoint import Endpoint, origin_of, without_userinfo
 from .errors import EndpointError, NoModelList, ProtocolError, Redirected
+from .failures import explained, failure_of, reason_of, retry_after, shortened
 from .model import Exchange, Failure, Phase
-from .replies import Answer, UsageReading, error_message
-from .sse import EventStream
+from .replies import Answer, Phrases, Reader, UsageReading
 from .unquoted import unquoted
 
 _READ = 1 << 16
 _REDIRECTS = 5
 _REPEATED = (307, 308)  # the only ones after which a POST is sent again as it was
-_LARGE = 1 << 20  # aiohttp warns of larger bodies given as bytes, because they are written in one go
+_REDIRECTED = frozenset({301, 302, 303, *_REPEATED})
+_PART = 1 << 20  # bytes of a body that are written in one go
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,43 @@ class Call:
     turn: int | None = None
 
 
+class _Route(NamedTuple):
+    """Where requests go, and what every one of them says."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class _Body(aiohttp.Payload):
+    """The body of a request, which notes when it was handed to the socket.
+
+    Attributes:
+        sent: when (the last part of) it was, in monotonic seconds; None: it never was.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content, content_type="application/json")
+        self._content = content
+        self.sent: float | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self._content)
+
+    @property
+    def autoclose(self) -> bool:
+        return True  # there is nothing to close
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._content.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        for start in range(0, len(self._content), _PART):
+            part = self._content[start : start + _PART]
+            self.sent = time.monotonic()
+            await writer.write(part)
+
+
 class Client:
     """An open session with one endpoint.
 
@@ -76,12 +113,26 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.spoken: Mapping[str, Any] | None = None
         self.endpoint = endpoint
         self._opened: list[aiohttp.ClientSession] = []  # the last one is in use
         self._auth = "Authorization"
         self._headers: Mapping[str, str] = {}
         self._paths: Mapping[str, str] = {}
         self._auth_for: Mapping[str, str] = {}
+        self._routes: dict[tuple[str, str], _Route] = {}
+        self._phrases: defaultdict[str, Phrases] = defaultdict(Phrases)  # by API
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where and as whom."""
+        return self._endpoint
+
+    @endpoint.setter
+    def endpoint(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout)
+        self._routes = {}
 
     def speak(
         self,
@@ -101,10 +152,18 @@ class Client:
             auth_for: by API, where it is not ``auth``.
             keep_alive: False opens a connection for every request.
         """
+        self.spoken = {
+            "auth": auth,
+            "headers": headers,
+            "paths": paths,
+            "auth_for": auth_for,
+            "keep_alive": keep_alive,
+        }
         if not keep_alive and self._opened:
             self._opened.append(self._new_session(force_close=True))
         self._auth, self._headers = auth, dict(headers)
         self._paths, self._auth_for = dict(paths or {}), dict(auth_for or {})
+        self._routes = {}
 
     def url(self, api: str, model: str = "") -> str:
         """Return the URL of a form, or of the ``models``."""
@@ -115,13 +174,11 @@ class Client:
         return self
 
     def _new_session(self, *, force_close: bool = False) -> aiohttp.ClientSession:
-        trace = aiohttp.TraceConfig()
-        trace.on_request_chunk_sent.append(_stamp_sent)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=force_close),
             headers={"User-Agent": "pytest-kvcache"},
-            timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout),
-            trace_configs=[trace],
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
             read_bufsize=_READ,
         )
 
@@ -136,30 +193,31 @@ class Client:
     async def send(self, call: Call) -> Exchange:
         """Send one request and read its answer. Never raises for what the server or the network does."""
         queued = time.monotonic()
-        stamp = SimpleNamespace(sent=None)
+        body: _Body | None = None
         answer = Answer(call.api, call.usage, call.samples)
         status: int | None = None
         headers: Mapping[str, str] = {}
         try:
-            body = json.dumps(call.body, separators=(",", ":")).encode()
-            url, auth = self.url(call.api, call.model), self._auth_for.get(call.api)
-            async with self._request("POST", url, body, self.endpoint.timeout, stamp, auth) as response:
+            route = self._routes.get((call.api, call.model)) or self._route_of(call)
+            body = _Body(encoded(call.body))
+            async with await self._request("POST", route, body, self._timeout) as response:
                 status, headers = response.status, response.headers
-                await self._read_answer(response, answer)
+                await self._read_answer(response, answer, call.api)
         except Redirected as error:
             status = error.status
             answer.failure = Failure("http", str(error))
         except Exception as error:  # whatever it is, it is this request's outcome, not the loop's
-            answer.failure = answer.failure or self._failure(error)
+            answer.failure = answer.failure or failure_of(error, self.endpoint)
         answer.close(headers)
-        end = time.monotonic()
+        end, chunks, failure = time.monotonic(), answer.chunks, answer.failure
         return Exchange(
             phase=call.phase,
             queued=queued,
             end=end,
-            sent=stamp.sent,
-            first_content=answer.chunks[0] if answer.chunks else None,
-            chunks=tuple(answer.chunks),
+            sent=None if body is None else body.sent,
+            first_content=chunks[0] if chunks else None,
+            last_content=chunks[-1] if chunks else None,
+            chunks=chunks,
             prompt_len=call.prompt_len,
             prompt_tokens=answer.usage.prompt,
             cached_tokens=answer.usage.cached,
@@ -169,7 +227,8 @@ class Client:
             partial=call.partial,
             finish_reason=answer.finish_reason,
             status=status,
-            failure=self._clean(answer.failure, call.body),
+            failure=failure
+            and replace(failure, message=unquoted(shortened(failure.message, self.endpoint), call.body)),
             text="".join(answer.text),
             reasoning="".join(answer.reasoning),
             tool_calls=answer.tool_calls,
@@ -179,61 +238,58 @@ class Client:
             turn=call.turn,
         )
 
-    async def _read_answer(self, response: aiohttp.ClientResponse, answer: Answer) -> None:
+    async def _read_answer(self, response: aiohttp.ClientResponse, answer: Answer, api: str) -> None:
         if response.status != 200:
             text = await response.text(errors="replace")
-            message = f"HTTP {response.status}: {self._explain(text)}"
-            answer.failure = Failure("http", message, _retry_after(response.headers.get("Retry-After")))
+            message = f"HTTP {response.status}: {explained(text, self.endpoint)}"
+            answer.failure = Failure("http", message, retry_after(response.headers.get("Retry-After")))
             return
-        if response.content_type == "text/event-stream":
-            stream = EventStream()
-            async for piece in response.content.iter_any():
-                at = time.monotonic()
-                for event in stream.feed(piece):
-                    answer.take_event(event.data, at)
-        elif response.content_type == "text/html":
+        kind = response.content_type
+        if kind == "text/event-stream":
+            reader, read = Reader(answer, self._phrases[api]), response.content.readany
+            while piece := await read():
+                reader.feed(piece, time.monotonic())
+        elif kind == "text/html":
             text = await response.text(errors="replace")
-            answer.failure = Failure("protocol", f"expected JSON, got {self._explain(text)}")
+            answer.failure = Failure("protocol", f"expected JSON, got {explained(text, self.endpoint)}")
         else:
             answer.take_body(await response.read(), time.monotonic())
-            answer.chunks.clear()  # all of it came at once, which is no time to a first token
+            del answer.chunks[:]  # all of it came at once, which is no time to a first token
 
-    @asynccontextmanager
+    def _route_of(self, call: Call) -> _Route:
+        route = self._route(self.url(call.api, call.model), self._auth_for.get(call.api))
+        self._routes[call.api, call.model] = route
+        return route
+
+    def _route(self, url: str, auth: str | None = None) -> _Route:
+        return _Route(without_userinfo(url), self.endpoint.headers_for(url, auth or self._auth, self._headers))
+
     async def _request(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        limit: float,
-        stamp: SimpleNamespace | None = None,
-        auth: str | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Open the answer, behind redirects that stay at the same origin; ``limit`` seconds from here to its last byte.
+        self, method: str, route: _Route, body: _Body | None, limit: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Open the answer, behind redirects that stay at the same origin; ``limit`` holds from here to its last byte.
 
         Raises:
             Redirected: elsewhere, too often, or a POST that would have to become something else.
         """
-        deadline = time.monotonic() + limit
-        headers = self.endpoint.headers_for(url, auth or self._auth, self._headers)
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        target = without_userinfo(url)
+        began, url = time.monotonic(), route.url
         for _ in range(_REDIRECTS + 1):
-            async with self._open.request(
+            response = await self._open.request(
                 method,
-                target,
-                data=io.BytesIO(body) if body is not None and len(body) >= _LARGE else body,
-                headers=headers,
+                url,
+                data=body,
+                headers=route.headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=max(deadline - time.monotonic(), 0.001)),
-                trace_request_ctx=stamp,
-            ) as response:
-                location = response.headers.get("Location")
-                if response.status not in (301, 302, 303, *_REPEATED) or location is None:
-                    yield response
-                    return
-                status, target = response.status, self._followed(method, response, location)
-        raise Redirected(f"{without_userinfo(url)}: more than {_REDIRECTS} redirects, the last one to {target}", status)
+                timeout=limit,
+            )
+            location = response.headers.get("Location") if response.status in _REDIRECTED else None
+            if location is None:
+                return response
+            async with response:
+                url = self._followed(method, response, location)
+            left = (limit.total or 0.0) - (time.monotonic() - began)
+            limit, began = aiohttp.ClientTimeout(total=max(left, 0.001)), time.monotonic()
+        raise Redirected(f"{route.url}: more than {_REDIRECTS} redirects, the last one to {url}", response.status)
 
     def _followed(self, method: str, response: aiohttp.ClientResponse, location: str) -> str:
         here = str(response.url)
@@ -249,16 +305,7 @@ class Client:
         else:
             return target
         shown = urlsplit(target)._replace(query="", fragment="").geturl()
-        raise Redirected(self._shorten(f"{here} is redirected to {shown}: {reason}"), response.status)
-
-    def _failure(self, error: BaseException) -> Failure:
-        if isinstance(error, asyncio.TimeoutError):
-            return Failure("timeout", f"no complete answer within {self.endpoint.timeout:g} s")
-        if isinstance(error, aiohttp.ClientConnectionError) and not isinstance(error, aiohttp.ServerDisconnectedError):
-            return Failure("connect", self._shorten(str(error)))
-        if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
-            return Failure("cut", f"the connection ended inside the answer ({type(error).__name__})")
-        return Failure("protocol", self._shorten(f"{type(error).__name__}: {error}"))
+        raise Redirected(shortened(f"{here} is redirected to {shown}: {reason}", self.endpoint), response.status)
 
     # --- control -----------------------------------------------------------------------------------------------------
 
@@ -298,14 +345,14 @@ class Client:
         shown = without_userinfo(page.url)
         if page.status in (401, 403):
             raise EndpointError(
-                f"{shown} answered {page.status}: {self._explain(page.text)}; "
+                f"{shown} answered {page.status}: {explained(page.text, self.endpoint)}; "
                 f"{'the API key was refused' if self.endpoint.api_key else 'it wants an API key'}"
                 " (set the variable that --kv-api-key-env names)"
             )
         if page.status != 200:
             kind = NoModelList if page.status in (404, 405) else EndpointError
             raise kind(
-                f"{shown} answered {page.status}: {self._explain(page.text)}; expected a list of models"
+                f"{shown} answered {page.status}: {explained(page.text, self.endpoint)}; expected a list of models"
                 " (is --kv-endpoint the base URL of an OpenAI-compatible server?)"
             )
         body = parse_json(page)
@@ -320,14 +367,16 @@ class Client:
 
     def explain(self, page: Page, body: Mapping[str, Any] | None = None) -> str:
         """Return what a refused page says, one short line without secrets and without the texts of the body sent."""
-        return unquoted(self._explain(page.text), body or {})
+        return unquoted(explained(page.text, self.endpoint), body or {})
 
     async def _fetch(self, method: str, url: str, body: Mapping[str, Any] | None, timeout: float | None) -> Page:
         shown = without_userinfo(url)
         limit = timeout or min(self.endpoint.timeout, 30.0)
-        content = None if body is None else json.dumps(body).encode()
+        content = None if body is None else _Body(encoded(body))
         try:
-            async with self._request(method, url, content, limit) as response:
+            async with await self._request(
+                method, self._route(url), content, aiohttp.ClientTimeout(total=limit)
+            ) as response:
                 text = await response.text(errors="replace")
                 return Page(url, response.status, response.content_type, text)
         except asyncio.TimeoutError:
@@ -336,7 +385,7 @@ class Client:
             raise EndpointError(f"{shown}: the answer is incomplete, the connection ended inside it") from None
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointError(
-                f"nobody answers at {shown} ({self._shorten(_reason(error))}); is the server up?"
+                f"nobody answers at {shown} ({shortened(reason_of(error), self.endpoint)}); is the server up?"
             ) from None
 
     @property
@@ -344,48 +393,3 @@ class Client:
         if not self._opened:
             raise EndpointError("the client is used outside of its `async with` block")
         return self._opened[-1]
-
-    def _explain(self, text: str) -> str:
-        try:
-            body = json.loads(text)
-        except ValueError:
-            body = None
-        if isinstance(body, list) and len(body) == 1:  # Gemini's OpenAI-compatible route
-            body = body[0]
-        if isinstance(body, dict):
-            message = error_message(body)
-            if message is not None:
-                return self._shorten(message)
-        if re.match(r"\s*(<!doctype|<html)", text, re.IGNORECASE):
-            title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-            return self._shorten("an HTML page" + (f" titled {title[1].strip()!r}" if title else ""))
-        return self._shorten(text) or "(empty body)"
-
-    def _clean(self, failure: Failure | None, body: Mapping[str, Any]) -> Failure | None:
-        return failure and replace(failure, message=unquoted(self._shorten(failure.message), body))
-
-    def _shorten(self, text: str, limit: int = 300) -> str:
-        printable = text.encode("utf-8", "replace").decode()  # JSON can hold halves of surrogate pairs
-        line = " ".join(self.endpoint.redact(printable).split())
-        return line if len(line) <= limit else line[:limit] + "…"
-
-
-async def _stamp_sent(_session: object, context: SimpleNamespace, _params: object) -> None:
-    # Fires when aiohttp hands (a part of) the body to the socket; the last part counts.
-    if context.trace_request_ctx is not None:
-        context.trace_request_ctx.sent = time.monotonic()
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return str(error.os_error.strerror or error.os_error)
-    return f"{type(error).__name__}: {error}"
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds of a ``Retry-After`` header; an HTTP date is left out, as the server's clock is not ours."""
-    try:
-        seconds = float(value) if value is not None else None
-    except ValueError:
-        return None
-    return seconds if seconds is not None and 0 <= seconds < float("inf") else None

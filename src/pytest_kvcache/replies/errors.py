@@ -21,7 +21,7 @@ def error_message(body: Mapping[str, Any]) -> str | None:
     ``{"detail": ...}`` (FastAPI), ``{"message"}`` or ``{"Message"}`` alone (Amazon Bedrock).
     """
     error = body.get("error")
-    if isinstance(error, Mapping):
+    if isinstance(error, dict):
         return _said(error.get("message") or error.get("type") or error)
     if error:
         return _said(error)

@@ -16,19 +16,19 @@ def choices(body: Mapping[str, Any]) -> Piece:
     """
     piece = Piece(usage=body, prompt_ids=ids(body.get("prompt_token_ids")))
     for choice in objects(body.get("choices")):
-        said = Piece()
+        first = choice.get("index") in (0, None)
+        said = piece if first else Piece()
         part = mapping(choice.get("delta") or choice.get("message") or choice)
         content = part.get("content") or part.get("text")
         said.add_text(content)
-        for block in objects(content):  # some servers write the content as typed blocks
-            said.add_text(block.get("text"))
-            said.content |= bool(block.get("thinking"))
+        if isinstance(content, list):  # some servers write the content as typed blocks
+            for block in objects(content):
+                said.add_text(block.get("text"))
+                said.content |= bool(block.get("thinking"))
         said.add_text(part.get("refusal"))
         said.add_reasoning(part.get("reasoning_content") or part.get("reasoning"))
         piece.content |= said.content or bool(part.get("tool_calls") or part.get("function_call"))
-        if choice.get("index") in (0, None):
-            piece.text += said.text
-            piece.reasoning += said.reasoning
+        if first:
             piece.finish = word(choice.get("finish_reason")) or piece.finish
             piece.calls = objects(part.get("tool_calls"))
             piece.output_ids = ids(choice.get("token_ids"))

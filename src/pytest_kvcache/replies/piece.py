@@ -37,6 +37,15 @@ class Piece:
     prompt_ids: array[int] | None = None
     output_ids: array[int] | None = None
 
+    @property
+    def alone(self) -> str | None:
+        """The text, or the reasoning, of a piece that says nothing else but usage; None: it says more, or neither."""
+        one = self.text or self.reasoning
+        if not one or (self.text and self.reasoning) or self.cumulative or self.finish or self.done or self.calls:
+            return None
+        silent = self.error is None and self.prompt_ids is None and self.output_ids is None
+        return one if silent else None
+
     def add_text(self, value: object) -> None:
         """Take generated text; anything else than a text that is not empty adds nothing."""
         if isinstance(value, str) and value:
@@ -52,12 +61,12 @@ class Piece:
 
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in what should be a list of objects."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def mapping(value: object) -> Mapping[str, Any]:
     """Return what should be an object, an empty one in place of anything else."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def word(value: object) -> str | None:

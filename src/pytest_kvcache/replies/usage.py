@@ -7,8 +7,8 @@ whole prompt, and None is always "not told": never 0, and never the part of a su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from reprlib import Repr
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
@@ -80,6 +80,21 @@ _COMPLETION: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+class Path(NamedTuple):
+    """Where a number stands: in the object under ``root`` of a body, after the other ``steps``."""
+
+    name: str
+    root: str
+    steps: tuple[str, ...]
+
+
+def _paths(names: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(Path(name, root, tuple(steps)) for name in names for root, *steps in [name.split(".")])
+
+
+_COMPLETION_PATHS: Final = {api: _paths(names) for api, names in _COMPLETION.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class UsageReading:
     """A rule as it holds for one server.
@@ -87,10 +102,17 @@ class UsageReading:
     Attributes:
         rule: where to look.
         absent_is_zero: an answer with a prompt number and without a cached number means that nothing was cached.
+        paths: of the numbers in a body.
     """
 
     rule: UsageRule
     absent_is_zero: bool = False
+    paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rule = self.rule
+        names = () if rule.headers else (*rule.prompt, *rule.cached, *rule.written)
+        object.__setattr__(self, "paths", _paths(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +181,11 @@ def _defaults(api: str) -> tuple[UsageRule, ...]:
     return tuple(UsageRule.model_validate({"api": api, **rule}) for rule in _DEFAULTS[api])
 
 
+@cache
+def _default_readings(api: str) -> tuple[UsageReading, ...]:
+    return readings(api)
+
+
 class _Odd(NamedTuple):
     """Something on the way to a number that is no object."""
 
@@ -180,20 +207,27 @@ class UsageMeter:
     __slots__ = ("_completion", "_paths", "_readings", "_seen")
 
     def __init__(self, api: str, given: tuple[UsageReading, ...] = ()) -> None:
-        self._readings = given or readings(api)
+        self._readings = given or _default_readings(api)
         self._completion = _COMPLETION[api]
-        rules = [reading.rule for reading in self._readings if not reading.rule.headers]
-        names = {name for rule in rules for name in (*rule.prompt, *rule.cached, *rule.written)}
-        self._paths = [(name, name.split(".")) for name in {*names, *self._completion}]
+        self._paths = [path for reading in self._readings for path in reading.paths]
+        self._paths += _COMPLETION_PATHS[api]
         self._seen: dict[str, object] = {}
+
+    def reads(self, fields: Collection[str]) -> bool:
+        """Tell whether one of these fields of a body may be looked at."""
+        return any(path.root in fields for path in self._paths)
+
+    def finds(self, body: Mapping[str, Any]) -> bool:
+        """Tell whether a chunk may tell anything."""
+        return any(body.get(path.root) is not None for path in self._paths)
 
     def take(self, body: Mapping[str, Any]) -> None:
         """Remember what a chunk or a whole answer tells."""
-        for name, parts in self._paths:
-            if parts[0] in body:  # most chunks tell nothing
-                value = _look_up(body, parts)
+        for path in self._paths:
+            if body.get(path.root) is not None:  # most chunks tell nothing
+                value = _look_up(body, path)
                 if value is not None:
-                    self._seen[name] = value
+                    self._seen[path.name] = value
 
     def read(self, headers: Mapping[str, str] | None = None) -> Usage:
         """Return what the answer told.
@@ -236,14 +270,14 @@ def _numbers(headers: Mapping[str, str]) -> dict[str, object]:
     return {n: int(t) if t.isascii() and t.isdigit() and len(t) < 19 else t for n, t in digits.items()}
 
 
-def _look_up(body: Mapping[str, Any], parts: list[str]) -> object:
-    value: object = body
-    for depth, part in enumerate(parts):
+def _look_up(body: Mapping[str, Any], path: Path) -> object:
+    value: object = body.get(path.root)
+    for depth, step in enumerate(path.steps):
         if value is None:
             return None
-        if not isinstance(value, Mapping):
-            return _Odd(".".join(parts[:depth]), value)
-        value = value.get(part)
+        if not isinstance(value, dict):
+            return _Odd(".".join((path.root, *path.steps[:depth])), value)
+        value = value.get(step)
     return value
 
 

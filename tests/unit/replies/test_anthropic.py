@@ -22,7 +22,7 @@ def test_recorded_messages(name: str, cached: int, written: int) -> None:
 
 def test_only_deltas_are_tokens() -> None:
     # event 0 starts the message, event 1 the block
-    assert recorded("messages", f"{VLLM}/72_messages_stream.sse").chunks == [2.0, 3.0, 4.0]
+    assert list(recorded("messages", f"{VLLM}/72_messages_stream.sse").chunks) == [2.0, 3.0, 4.0]
 
 
 def start(**usage: int) -> dict[str, object]:
@@ -78,7 +78,7 @@ def test_every_kind_of_content_and_nothing_else_is_a_token() -> None:
             STOP,
         ),
     )
-    assert (answer.text, answer.reasoning, answer.chunks) == (["hi"], ["hm"], [3.0, 5.0, 7.0, 9.0])
+    assert (answer.text, answer.reasoning, list(answer.chunks)) == (["hi"], ["hm"], [3.0, 5.0, 7.0, 9.0])
     assert (tokens(answer), answer.failure) == ((1, 0, None, 9), None)
 
 

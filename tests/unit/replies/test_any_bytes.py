@@ -54,7 +54,7 @@ def outcome(answer: Answer) -> tuple[Any, ...]:
         answer.finish_reason,
         answer.failure,
         answer.usage,
-        answer.chunks,
+        list(answer.chunks),
         answer.tool_calls,
         answer.prompt_ids,
         answer.output_ids,

@@ -28,7 +28,7 @@ def test_gemini() -> None:
     body = gemini({"text": "think", "thought": True}, {"text": "a"}, {"text": "b"}, usageMetadata=usage)
     answer = whole("gemini", body)
     assert (answer.text, answer.reasoning, answer.finish_reason) == (["ab"], ["think"], "STOP")
-    assert (tokens(answer), answer.failure, answer.chunks) == ((2000, 1800, None, 3), None, [0.0])
+    assert (tokens(answer), answer.failure, list(answer.chunks)) == ((2000, 1800, None, 3), None, [0.0])
 
 
 def test_gemini_leaves_numbers_out_and_they_are_unknown_without_a_profile() -> None:
@@ -49,7 +49,7 @@ def test_the_first_of_several_candidates() -> None:
 
 def test_gemini_calls_a_function() -> None:
     answer = whole("gemini", gemini({"functionCall": {"name": "f"}}))
-    assert (answer.text, answer.chunks, answer.failure) == ([], [0.0], None)
+    assert (answer.text, list(answer.chunks), answer.failure) == ([], [0.0], None)
 
 
 def test_gemini_without_an_end_is_cut_and_a_blocked_prompt_says_so() -> None:
@@ -72,7 +72,7 @@ def test_converse_adds_what_was_read_and_written_to_its_prompt() -> None:
 
 def test_converse_that_tells_nothing_of_its_cache_tells_only_a_part_of_the_prompt() -> None:
     assert tokens(whole("converse", converse({"text": "a"}, inputTokens=50, outputTokens=3))) == (None, None, None, 3)
-    assert whole("converse", converse({"toolUse": {"name": "f"}})).chunks == [0.0]
+    assert list(whole("converse", converse({"toolUse": {"name": "f"}})).chunks) == [0.0]
     assert failed(whole("converse", {"output": {}})) == "cut"
 
 

@@ -28,20 +28,20 @@ def chunk(text: str, completion: int, finish: object = None, **more: object) -> 
 def test_generate_streams_the_whole_text_again_and_again() -> None:
     end = {"type": "stop", "matched": 2}
     answer = stream("generate", lines(chunk("", 0), chunk("a", 1), chunk("a", 2), chunk("ab", 3, end), "[DONE]"))
-    assert ("".join(answer.text), answer.chunks, answer.finish_reason) == ("ab", [1.0, 3.0], "stop")
+    assert ("".join(answer.text), list(answer.chunks), answer.finish_reason) == ("ab", [1.0, 3.0], "stop")
     assert (tokens(answer), answer.failure) == ((9, 8, None, 3), None)
 
 
 def test_generate_that_streams_only_what_is_new() -> None:
     answer = stream("generate", lines(chunk("a", 1), chunk("b", 2), chunk("c", 3), "[DONE]"))
-    assert ("".join(answer.text), answer.chunks) == ("abc", [0.0, 1.0, 2.0])
+    assert ("".join(answer.text), list(answer.chunks)) == ("abc", [0.0, 1.0, 2.0])
 
 
 def test_generate_with_several_samples() -> None:
     answer = stream(
         "generate", lines(chunk("x", 1, index=1), chunk("a", 1, index=0), chunk("xy", 2, index=1), "[DONE]")
     )
-    assert ("".join(answer.text), answer.chunks) == ("a", [0.0, 1.0, 2.0])
+    assert ("".join(answer.text), list(answer.chunks)) == ("a", [0.0, 1.0, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_completion_stream_of_llama_cpp() -> None:
     answer = stream(
         "completion", lines({**part, "content": "a"}, {**part, "content": "b"}, {**last, "timings": timings})
     )
-    assert (answer.text, answer.chunks, answer.finish_reason) == (["a", "b"], [0.0, 1.0], "eos")
+    assert (answer.text, list(answer.chunks), answer.finish_reason) == (["a", "b"], [0.0, 1.0], "eos")
     assert (tokens(answer), answer.failure) == ((40, 39, None, 2), None)
     old = stream("completion", lines({**part, "content": "a"}, {"content": "", "stop": True, "tokens_evaluated": 40}))
     assert (tokens(old), old.failure) == ((40, None, None, 1), None)

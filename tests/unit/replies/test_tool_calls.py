@@ -40,7 +40,7 @@ def test_a_stream_spells_the_arguments() -> None:
     )
     assert answer.tool_calls == (call("a", "look", '{"q": "x"}'),)
     assert (answer.text, answer.finish_reason, answer.failure) == ([], "tool_calls", None)
-    assert answer.chunks == [0.0, 1.0, 2.0]
+    assert list(answer.chunks) == [0.0, 1.0, 2.0]
 
 
 def test_calls_at_once_are_told_apart_by_index_in_the_order_in_which_they_began() -> None:
