@@ -16,8 +16,8 @@ from .made import asked
 
 def test_names_say_the_metric_the_statistic_and_the_side() -> None:
     level = asked(
-        ttft_p95=2, itl_mean=0.05, tpot_p50=0.03, e2e_max=30, tokens_per_s_avg=20, tokens_per_s_p5=10, tokens_per_s_p10=12,
-        output_tok_s=1000, input_tok_s=5000, error_rate=0.01,
+        ttft_p95=2, itl_mean=0.05, tpot_p50=0.03, e2e_max=30, tokens_per_s_avg=20, tokens_per_s_p5=10,
+        tokens_per_s_p10=12, output_tok_s=1000, input_tok_s=5000, error_rate=0.01,
     )  # fmt: skip
     assert level.objectives == (
         Objective("ttft", "p95", 2.0, True, "ttft_p95"),
@@ -63,7 +63,7 @@ def test_none_is_not_asked() -> None:
         ({"attainment": 0.9}, "attainment= counts the requests"),
         ({"ttft": 2}, "ttft= is what each request has to meet; say how many must: attainment=0.95 (share) or goodput="),
         ({"e2e": 2, "ttft_p95": 1}, "such as e2e_p95= or e2e_max="),
-        ({"tttft_p95": 1}, "tttft_p95= is no limit of a service level, did you mean ttft_p95=; there are ttft, itl, tpot, e2e"),
+        ({"tttft_p95": 1}, "tttft_p95= is no limit of a service level, did you mean ttft_p95=; there are ttft, itl"),
         ({"zzz": 1}, "zzz= is no limit of a service level; there are"),
         ({"itl": 1}, "itl= is no limit"),
         ({"ttft_p95": 0}, "ttft_p95=0 is no limit; expected seconds, above 0, such as 2.0"),
@@ -97,7 +97,7 @@ def test_speed_ups() -> None:
     assert made.objective == Objective("speedup", "p50", 2.0, False, "speedup_ttft_p50")
     assert speed_up(1.5, "e2e", "p95").objective.name == "speedup_e2e_p95"
     for wrong in (0, -1, nan, True, "2"):
-        with pytest.raises(ConfigurationError, match="is no speed-up; expected cold over warm, such as 2.0"):
+        with pytest.raises(ConfigurationError, match=r"is no speed-up; expected cold over warm, such as 2\.0"):
             speed_up(wrong)
     with pytest.raises(ConfigurationError, match="of='itl' is none of ttft, e2e"):
         speed_up(2, "itl")  # type: ignore[arg-type] # what a user may write

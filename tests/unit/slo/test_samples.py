@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kvcache import latency
 from pytest_kvcache.distribution import Latency
-from pytest_kvcache.model import Level, Limit, PerRequest, Period
+from pytest_kvcache.model import Level, Limit, Period, PerRequest
 from pytest_kvcache.slo.samples import samples_of
 
 from .made import answer, client, failed, level, run

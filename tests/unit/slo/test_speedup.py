@@ -45,8 +45,8 @@ def test_a_miss_begins_with_the_metric_and_shows_the_ceiling() -> None:
     found = judge_speed_up(speed_up(5), cold(), warm())
     assert found.attained.reached == "fail"
     assert found.attained.sentence == (
-        "speed-up of TTFT p50 4.00x, wanted at least 5.00x (1.312 s cold, 328.1 ms warm, 41 pairs, 95 % between 3.30x and"
-        " 4.84x); ceiling 1/(1 - 0.900) = 10.00x"
+        "speed-up of TTFT p50 4.00x, wanted at least 5.00x (1.312 s cold, 328.1 ms warm, 41 pairs, 95 % between 3.30x"
+        " and 4.84x); ceiling 1/(1 - 0.900) = 10.00x"
     )
     (miss,) = found.findings
     assert (miss.code, miss.sentence) == ("KV207", found.attained.sentence)
