@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,10 +96,16 @@ def place_of(item: pytest.Item, asked: SweepAsked | None) -> Record | None:
 
 
 def _parameters(callspec: Any) -> dict[str, Any]:
-    """Return the parameters of a test as plain values; those of plugins, which begin with ``_``, are no axes."""
+    """Return the parameters of a test as plain values; those of plugins, which begin with ``_``, are no axes.
+
+    What JSON has not is called as in the test's id, where each parameter has a part of its own.
+    """
+    parts = callspec.id.split("-")
+    if len(parts) != len(callspec.params):
+        parts = [""] * len(callspec.params)
     return {
-        name: value if _is_plain(value) else _named(value, callspec.indices.get(name, 0))
-        for name, value in callspec.params.items()
+        name: value if _is_plain(value) else _named(value, part)
+        for (name, value), part in zip(callspec.params.items(), parts, strict=True)
         if not name.startswith("_")
     }
 
@@ -109,7 +116,8 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (int, bool)) or (isinstance(value, str) and len(value) <= _LONGEST)
 
 
-def _named(value: object, index: int) -> str:
-    """Return a name for a value that JSON has not: its own, else its place among the parameter's values."""
-    name = "None" if value is None else getattr(value, "__name__", None)
-    return name if isinstance(name, str) and len(name) <= _LONGEST else f"#{index}"
+def _named(value: object, part: str) -> str:
+    if isinstance(value, str):
+        return f"#{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    name = part or getattr(value, "__name__", type(value).__name__)
+    return str(name)[:_LONGEST]

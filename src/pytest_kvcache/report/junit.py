@@ -75,8 +75,7 @@ def _load(prefix: str, objectives: list[Record], run: Record | None) -> list[tup
             found["level"] = level_text(run["level"])
     if run is not None and run["limit"] is not None:
         found["limit"] = _value(None if run["level"] is None else level_value(run["level"]))
-    for one in sorted(objectives, key=lambda one: _WORST.index(one["verdict"]), reverse=True):
-        found[one["name"]] = _value(one["value"])  # the worst is written last
+    found |= {one["name"]: _value(one["value"]) for one in objectives}
     return [(prefix + name, value) for name, value in found.items() if is_ours(PREFIX + name)]
 
 

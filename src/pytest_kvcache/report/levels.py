@@ -176,7 +176,8 @@ def _leading(record: Record) -> Record | None:
 
 
 def _whole(record: Record) -> Record:
-    return {"ttft_s": record["ttft_s"], "output_tok_s": record["output_tokens_per_s"]}
+    answered = record["requests"]["total"] - record["requests"]["failed"]
+    return {"requests": answered, "ttft_s": record["ttft_s"], "output_tok_s": record["output_tokens_per_s"]}
 
 
 def _limit_text(limit: Record) -> str:

@@ -4,7 +4,8 @@
 ``name``        as the marker says; else the test function's node id without its parameters
 ``axes``        ``name`` and ``values`` of each, numbers ascending; those of a test lie in its cell
 ``cells``       one a test: ``nodeid``, ``axes`` by name, ``verdict``, ``hit_rate``, ``ttft_p50_s``, ``ttft_p95_s``,
-                ``output_tok_s``; ``level``: that they are from, ``limit``: of a search the highest level that held
+                ``output_tok_s``; ``requests``: whole answers that these come from; ``level``: that they are from,
+                ``limit``: of a search the highest level that held
 ``statements``  one line each: how TTFT and throughput follow the hit rate
 =============== ========================================================================================================
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..trend import AtRate, against_hit_rate
+from ..trend import REQUESTS, AtRate, against_hit_rate
 from .levels import headline, highest_level, level_value, searched
 from .plain import Record
 
@@ -59,6 +60,7 @@ def _cell(test: Record) -> Record:
         "axes": test["sweep"]["axes"],
         "verdict": test["verdict"],
         "hit_rate": test["hit_rate"]["measured"],
+        "requests": None if figures is None else figures["requests"],
         "ttft_p50_s": ttft.get("p50"),
         "ttft_p95_s": ttft.get("p95"),
         "output_tok_s": None if figures is None else figures["output_tok_s"],
@@ -91,6 +93,8 @@ def _statements(axes: Sequence[Record], cells: Sequence[Record]) -> list[str]:
 
 def _point(cell: Record) -> AtRate:
     limit = cell["limit"]
+    if cell["requests"] is None or cell["requests"] < REQUESTS:
+        return AtRate(cell["hit_rate"], None)
     if limit is None:
         return AtRate(cell["hit_rate"], cell["ttft_p50_s"], cell["output_tok_s"])
     return AtRate(cell["hit_rate"], None, cell["output_tok_s"], level_value(limit))  # TTFT is near its limit anywhere

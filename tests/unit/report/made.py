@@ -5,8 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pytest_kvcache.distribution import Latency
 from pytest_kvcache.histogram import Histogram
-from pytest_kvcache.model import Exchange, Failure, Measurement, ServerFacts, Tokens, Verdict
+from pytest_kvcache.model import (
+    Attained,
+    Exchange,
+    Failure,
+    Level,
+    Limit,
+    Measurement,
+    Objective,
+    Period,
+    ServerFacts,
+    Stretch,
+    Tokens,
+    Verdict,
+)
+from pytest_kvcache.model.objective import Reached
 from pytest_kvcache.report.record import Record, check_record
 
 INF = float("inf")
@@ -25,15 +40,58 @@ def measured(engines: dict[str, Tokens] | None = None, **more: Any) -> Measureme
 
 
 def judged(*measurements: Measurement, **more: Any) -> Record:
-    """The record of a test, its rate made of the counters."""
+    """The record of a test, its rate made of the counters; what is said of the test is said of each of its runs."""
     query = sum(m.counters.query for m in measurements if m.counters)
     hit = sum(m.counters.hit for m in measurements if m.counters)
     rate = hit / query if query else None
-    verdict = Verdict("fail", "hit rate ...", rate, hit, query, source="counters", **more)
-    return check_record("test_a.py::test", verdict, [(m, verdict) for m in measurements])
+    nodeid, sweep = more.pop("nodeid", "test_a.py::test"), more.pop("sweep", None)
+    verdict = Verdict(more.pop("status", "fail"), "hit rate ...", rate, hit, query, source="counters", **more)
+    return check_record(nodeid, verdict, [(m, verdict) for m in measurements], sweep=sweep)
 
 
 def lines(record: Record) -> list[str]:
     from pytest_kvcache.report.terminal import section
 
     return section(record).split("\n")
+
+
+def samples(*values: float) -> Latency:
+    return Latency.of(values)
+
+
+def stretch(level: Level, **more: Any) -> Stretch:
+    """Ten seconds, two answers and a failure."""
+    told: dict[str, Any] = {
+        "start": 100.0,
+        "end": 110.0,
+        "requests": 2,
+        "failed": 1,
+        "output_tokens": 1000.0,
+        "input_tokens": 400,
+        "hit_tokens": 100,
+        "ttft": samples(0.1, 0.3),
+        "tpot": samples(0.02),
+        "e2e": samples(1.0, 3.0),
+        "tokens_per_s": samples(10.0, 30.0),
+    }
+    return Stretch(level, **(told | more))
+
+
+def at(concurrency: int, run: Measurement | None = None, **more: Any) -> Measurement:
+    """A run at one level."""
+    return replace(run or measured({"0": Tokens(1000, {"local": 700})}), stretch=stretch(Level(concurrency), **more))
+
+
+def search(*periods: Period, held: int | None = 12, breached: int | None = 14, **more: Any) -> Measurement:
+    """A search for the limit."""
+    level = None if held is None else Level(held)
+    beyond = None if breached is None else Level(breached)
+    kept = None if level is None else stretch(level, output_tokens=4800.0, requests=60)
+    limit = Limit(level, beyond, periods, more.pop("converged", True), kept, "concurrency 12 held ...")
+    return replace(measured({"0": Tokens(1000, {"local": 700})}), stretch=kept, limit=limit, **more)
+
+
+def reached(name: str = "ttft_p95", verdict: Reached = "pass", value: float | None = 1.31, note: str = "") -> Attained:
+    """What became of a limit of TTFT."""
+    objective = Objective("ttft", "p95", 2.0, True, name)
+    return Attained(objective, verdict, value, 1.2, 1.4, 812, f"{name}: 1.310 s, wanted at most 2.000 s", note)
