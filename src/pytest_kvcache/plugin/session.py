@@ -96,9 +96,10 @@ class SessionReport:
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:
-            lines += self._tally.lines()
+            lines += self._tally.lines(quiet=quiet)
         if not lines:
             return
+        terminalreporter.ensure_newline()  # else the first line below the title is an empty one
         terminalreporter.section("kvcache")
         for line in lines:
             terminalreporter.write_line(line)
