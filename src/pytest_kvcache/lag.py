@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from array import array
+from collections import Counter
 from types import TracebackType
 
 from .distribution import Latency
 
-_INTERVAL = 0.01  # seconds; 100 wake-ups a second cost about 0.1 % of a core
+_INTERVAL = 0.01  # seconds; in a loop that works anyway 100 wake-ups a second cost about 0.05 % of a core
+_UNIT = 1e-6  # seconds
 
 
 class LagMeter:
-    """Wakes at fixed moments of the running loop and notes how late: ``async with LagMeter() as meter``.
+    """Wakes now and then in the running loop and notes how late: ``async with LagMeter() as meter``.
 
-    A loop that was busy for 50 ms gives one sample of up to 50 ms, and the moments that it slept through give what was
-    left of it, so that shares of samples are shares of time.
+    A loop that was busy for 50 ms gives one sample of up to 50 ms, and the wake-ups that it slept through give what was
+    left of it, so that shares of samples are shares of time. Each wait begins at a wake-up, and not on a grid: CPython's
+    loops round waits up to whole milliseconds, so that on a grid one with nothing to do would be late.
 
     Args:
-        interval: seconds between two moments.
+        interval: seconds from one wake-up to the next; whole milliseconds.
 
     Attributes:
         busy: CPU seconds of the process over wall seconds of the block, known when it has ended; None: not yet.
@@ -27,7 +29,7 @@ class LagMeter:
 
     def __init__(self, interval: float = _INTERVAL) -> None:
         self._interval = interval
-        self._late = array("d")
+        self._late: Counter[int] = Counter()  # by microsecond, so that it does not grow with time
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._began = (0.0, 0.0)
@@ -35,14 +37,13 @@ class LagMeter:
 
     @property
     def lag(self) -> Latency:
-        """How late it woke, seconds."""
-        return Latency.of(self._late)
+        """How late it woke, seconds, exact to a microsecond."""
+        return Latency.counted({late * _UNIT: times for late, times in self._late.items()})
 
     async def __aenter__(self) -> LagMeter:
         self._loop = asyncio.get_running_loop()
         self._began = (time.process_time(), self._loop.time())
-        self._due = self._loop.time() + self._interval
-        self._timer = self._loop.call_at(self._due, self._wake)
+        self._wait(self._began[1])
         return self
 
     async def __aexit__(
@@ -50,12 +51,22 @@ class LagMeter:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        cpu, wall = time.process_time() - self._began[0], self._loop.time() - self._began[1]
+        now = self._loop.time()
+        self._note(now)  # the block may have ended without giving the loop a turn
+        cpu, wall = time.process_time() - self._began[0], now - self._began[1]
         self.busy = cpu / wall if wall > 0 else None
+
+    def _wait(self, now: float) -> None:
+        self._due = now + self._interval
+        self._timer = self._loop.call_at(self._due, self._wake)
 
     def _wake(self) -> None:
         now = self._loop.time()
-        while self._due <= now:
-            self._late.append(now - self._due)
-            self._due += self._interval
-        self._timer = self._loop.call_at(self._due, self._wake)
+        self._note(max(now, self._due))  # a loop may be early by the resolution of its clock
+        self._wait(now)
+
+    def _note(self, now: float) -> None:
+        late = now - self._due
+        while late >= 0:
+            self._late[round(late / _UNIT)] += 1
+            late -= self._interval
