@@ -17,8 +17,8 @@ class LagMeter:
     """Wakes now and then in the running loop and notes how late: ``async with LagMeter() as meter``.
 
     A loop that was busy for 50 ms gives one sample of up to 50 ms, and the wake-ups that it slept through give what was
-    left of it, so that shares of samples are shares of time. Each wait begins at a wake-up, and not on a grid: CPython's
-    loops round waits up to whole milliseconds, so that on a grid one with nothing to do would be late.
+    left of it, so that shares of samples are shares of time. Each wait begins at a wake-up, and not on a grid: loops of
+    CPython round waits up to whole milliseconds, so that on a grid one with nothing to do would be late.
 
     Args:
         interval: seconds from one wake-up to the next; whole milliseconds.
