@@ -149,7 +149,11 @@ def _client(client: ClientLoad | None, seen: Overview) -> str | None:
     figures = [
         *([f"event loop late by {_told(client.lag, 'p50', 'p99', 'max')}"] if len(client.lag) else []),
         *([f"queueing {_told(client.queueing, 'p50', 'p95')}"] if len(client.queueing) else []),
-        *([] if own is None or not typical else [f"its share of TTFT at most {math.ceil(100 * own / typical)} %"]),
+        *(
+            []
+            if own is None or not typical
+            else [f"its share of TTFT at most {min(100, math.ceil(100 * own / typical))} %"]
+        ),
         *([] if client.busy is None else [f"CPU {percent(client.busy)} busy"]),
     ]
     if not figures:

@@ -115,6 +115,9 @@ def test_they_hardly_waited() -> None:
     assert said(server_latency=told, pressure=Pressure(waiting_peak=0)) == [
         "requests hardly waited in the server: 0 waiting at peak, 14 µs in the queue on average, < 1 % of TTFT"
     ]
+    assert said(server_latency=told) == [
+        "requests hardly waited in the server: 14 µs in the queue on average, < 1 % of TTFT"
+    ]
     assert said(pressure=Pressure(waiting_peak=0)) == ["requests hardly waited in the server: 0 waiting at peak"]
 
 
@@ -158,7 +161,7 @@ def test_time_between_engine_and_client() -> None:
         "25 % of TTFT lie between engine and client: 400 ms on average as the client saw it, 300 ms as the engine did"
     ]
     assert said((0.3, 0.35), server_latency=told) == []  # less than a tenth
-    assert said((0.1,), server_latency=told) == []  # other requests
+    assert said((0.9,), server_latency=told) == []  # other requests
     assert said((0.0019,), server_latency={"ttft": spent(0.001, 1)}) == []  # less than a millisecond
     due = (answer(0.3, scheduled=0.5), answer(0.5, scheduled=0.5))
     assert said(exchanges=due, server_latency=told) == []  # another clock
@@ -178,6 +181,8 @@ def test_the_client_may_have_been_the_bottleneck() -> None:
         "the client may have been the bottleneck (4 processes): event loop late by 10.0 ms p50, 10.0 ms p99,"
         " 10.0 ms max; its share of TTFT at most 16 %"
     ]
+    later = ClientLoad(Latency.of([0.5]), Latency(), None)
+    assert said((0.1,), client=later)[0].endswith("its share of TTFT at most 100 %")
     busy = ClientLoad(Latency(), Latency(), 0.9)
     assert said((0.1,), client=busy) == ["the client may have been the bottleneck: CPU 90 % busy"]
     assert said((0.1,), client=replace(busy, busy=0.89)) == ["the client kept up: CPU 89 % busy"]

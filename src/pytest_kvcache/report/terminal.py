@@ -31,17 +31,27 @@ def section(record: Record) -> str:
         lines += _statements(record, several=several)
     lines += [f"  probe: {line}" for line in record["probes"]]
     lines += [f"  cache: {record['cache_state']}"] if record["cache_state"] else []
-    for finding in record["findings"]:
-        advice = f"; {finding['advice']}" if finding["advice"] else ""
-        lines.append(f"  -> {finding['sentence']}{advice} [{finding['code']}]")
+    told = {objective["sentence"] for objective in record["objectives"]}
+    lines += [f"  -> {_finding(finding)}" for finding in record["findings"] if finding["sentence"] not in told]
     return "\n".join(lines)
 
 
+def _finding(finding: Record) -> str:
+    advice = f"; {finding['advice']}" if finding["advice"] else ""
+    return f"{finding['sentence']}{advice} [{finding['code']}]"
+
+
 def _objectives(record: Record) -> list[str]:
-    """Return one line for each limit to latency and throughput: whether it was met, and by what."""
-    rows = [(one["verdict"], one["sentence"] or one["name"], one["note"]) for one in record["objectives"]]
-    width = max((len(verdict) for verdict, _, _ in rows), default=0)
-    return [f"  {verdict:<{width}}  {said}{f' ({note})' if note else ''}" for verdict, said, note in rows]
+    """Return one line for each limit to latency and throughput: whether it was met, by what, and the finding on it."""
+    objectives = record["objectives"]
+    findings = {finding["sentence"]: _finding(finding) for finding in record["findings"]}
+    width = max((len(one["verdict"]) for one in objectives), default=0)
+    lines = []
+    for one in objectives:
+        said = findings.get(one["sentence"], one["sentence"]) or one["name"]
+        note = f" ({one['note']})" if one["note"] and one["note"] not in said else ""
+        lines.append(f"  {one['verdict']:<{width}}  {said}{note}")
+    return lines
 
 
 def _runs(record: Record) -> list[str]:

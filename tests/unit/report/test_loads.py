@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pytest_kvcache.model import ClientLoad, Failure, Level, Period, Pressure, Tokens
+from pytest_kvcache.model import ClientLoad, Failure, Finding, Level, Period, Pressure, Tokens
 from pytest_kvcache.report.levels import headline, levels_table
 from pytest_kvcache.report.loads import client
 from pytest_kvcache.report.plain import Record
@@ -290,6 +290,17 @@ def test_objectives_stand_below_the_sentence() -> None:
         "hit rate ...",
         "  pass          ttft_p95: 1.310 s, wanted at most 2.000 s",
         "  inconclusive  tpot_p50: 1.310 s, wanted at most 2.000 s (too few)",
+    ]
+
+
+def test_a_finding_on_an_objective_stands_behind_it_and_not_once_more() -> None:
+    missed = reached(verdict="fail", note="wanted at most 2.000 s")
+    findings = (Finding("KV207", missed.sentence, "buy another GPU"), Finding("KV305", "something else"))
+    assert [
+        line for line in lines(judged(measured(PLAIN), objectives=(missed,), findings=findings)) if "KV" in line
+    ] == [
+        "  fail  ttft_p95: 1.310 s, wanted at most 2.000 s; buy another GPU [KV207]",
+        "  -> something else [KV305]",
     ]
 
 
