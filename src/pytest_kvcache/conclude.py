@@ -21,6 +21,7 @@ from .simulate.turns_forecast import predict_by_usage
 from .waterfall import explain
 
 _MOST_TOKENS = 64_000_000  # of all prompts: they are held, four bytes each
+_MOST_REQUESTS = 10_000  # that are explained one by one: each takes about 2 KiB while that is done
 _MOST_BLOCKS = 4_000_000  # of all prompts: a bounded cache takes 2 microseconds for each
 
 
@@ -47,7 +48,8 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
         return measured
     asked = None if prediction is None else _asked(measured, composed, space)
     if asked is None:
-        return replace(measured, divergence=_divergence(measured, composed))
+        notes = (*measured.notes, *_too_many(measured))
+        return replace(measured, divergence=_divergence(measured, composed), notes=notes)
     simulated = _simulated(measured, asked)
     return replace(
         measured,
@@ -97,13 +99,21 @@ def _in_place(prediction: Prediction, order: Sequence[int]) -> Prediction:
 
 
 def _asked(measured: Measurement, composed: Composed, space: SpaceOf) -> _Asked | None:
-    if measured.prediction is None or measured.prediction.query_tokens > _MOST_TOKENS:
+    prediction = measured.prediction
+    if prediction is None or prediction.query_tokens > _MOST_TOKENS or len(measured.exchanges) > _MOST_REQUESTS:
         return None
     load = load_lookups(composed, measured.exchanges, space)
     if load is None:
         return None
     prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)
     return _Asked(*([_packed(lookup) for lookup in lookups] for lookups in (load, prefill, warmed)))
+
+
+def _too_many(measured: Measurement) -> list[str]:
+    count = len(measured.exchanges)
+    if measured.prediction is None or count <= _MOST_REQUESTS:
+        return []
+    return [f"{count:,} requests are more than are explained one by one ({_MOST_REQUESTS:,}): no waterfall"]
 
 
 def _packed(lookup: Lookup) -> Lookup:

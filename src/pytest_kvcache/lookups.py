@@ -19,7 +19,14 @@ def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
 
 def _lookup(request: Request, space: SpaceOf, untold: int = 0) -> Lookup:
     prompt = request.prompt
-    return Lookup(prompt.ids, untold=untold, space=space(request), session=request.session, open=prompt.open)
+    return Lookup(
+        prompt.ids,
+        untold=untold,
+        space=space(request),
+        session=request.session,
+        open=prompt.open,
+        alone=prompt.alone,
+    )
 
 
 def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:

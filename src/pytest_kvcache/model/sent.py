@@ -21,11 +21,13 @@ class Prompt:
             known before it is sent.
         text: what to send instead of ids; its encoding is exactly ``ids``. None: the ids themselves are sent.
         open: tokens that stand last in ``ids`` and may stand first, because only their number is known.
+        alone: from this token on no other prompt has what this one has, but for a few tokens by chance; None: not said.
     """
 
     ids: Sequence[int]
     text: str | None = None
     open: int = 0
+    alone: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Lookup:
         space: look-ups of different spaces never share anything: another model, adapter or salt.
         session: of which conversation, None outside of one.
         open: as for a :class:`Prompt`: so many tokens more may be shared.
+        alone: as for a :class:`Prompt`.
     """
 
     ids: Sequence[int]
@@ -79,6 +82,7 @@ class Lookup:
     space: Hashable = None
     session: int | None = None
     open: int = 0
+    alone: int | None = None
 
 
 class Composed(Protocol):

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 from ..model import Grain, Lookup, Prediction
 from .tree import PrefixTree, common_prefix
 
+_CHANCE = 8  # tokens that two random rests may have in common: of 1,000 words, once in 10**24 pairs
+
 
 class Hit(NamedTuple):
     """What one look-up reuses: so many tokens, and at most ``room`` more where tokens or their places are not known."""
@@ -84,7 +86,7 @@ class UnlimitedCache:
     def look_up(self, lookup: Lookup) -> Hit:
         """Return the hit tokens of a prompt, and remember it with its output."""
         tree = self._trees.setdefault(lookup.space, PrefixTree())
-        shared, length = tree.insert(lookup.ids), len(lookup.ids)
+        shared, length = self._remembered(tree, lookup), len(lookup.ids)
         self._count(shared, length)
         tokens = self.grain.credit(shared, length)
         if len(lookup.output) > 1:  # the KV of the last generated token is never computed
@@ -93,6 +95,22 @@ class UnlimitedCache:
         self._count(length, length + max(0, lookup.untold - 1))
         framed = self.grain.credit(shared + lookup.open, length) - tokens
         return Hit(tokens, max(framed, self._answers.room(lookup, tokens)))
+
+    def _remembered(self, tree: PrefixTree, lookup: Lookup) -> int:
+        """Keep a prompt and return what it shares with those before it.
+
+        What nobody else can share enough of to be credited is not kept: the memory of a long run is that of its shared
+        prefixes.
+        """
+        if lookup.alone is None or lookup.open or lookup.output:
+            return tree.insert(lookup.ids)
+        reach, shared = lookup.alone + _CHANCE, tree.match(lookup.ids)
+        if self._credit(reach) > self._credit(shared):
+            tree.insert(lookup.ids[:reach])
+        return shared
+
+    def _credit(self, shared: int) -> int:
+        return self.grain.credit(shared, shared + self.grain.block)
 
     def _count(self, known: int, length: int) -> None:
         self.blocks += length // self.grain.block - known // self.grain.block

@@ -136,8 +136,11 @@ class ComposedPrefix:
         for index in range(len(self)):
             place = self.plan[index]
             head = self._head_len(place)
-            numbers = self._tail(place, index, self._pieces(place.input_len) - head)
-            yield self._request(place.leaf, head, numbers, "load", self.output_len)
+            mark = self._mark(place)
+            numbers = self._rest(mark, self._pieces(place.input_len) - head, f"{index}")
+            request = self._request(place.leaf, head, numbers, "load", self.output_len)
+            alone = len(self.wording.lead) + head + len(mark)
+            yield replace(request, prompt=replace(request.prompt, alone=alone))
 
     def sessions(self) -> Iterator[Session]:
         """Return each measured request by itself."""
@@ -196,12 +199,14 @@ class ComposedPrefix:
 
     def _tail(self, place: Place, index: int, count: int) -> list[int]:
         """Return the pieces of a measured prompt behind its head."""
+        return self._rest(self._mark(place), count, f"{index}")
+
+    def _mark(self, place: Place) -> list[int]:
+        """Return the pieces that tell a measured prompt from all others of its head."""
         head = self._head_len(place)
         if head:
-            mark = self._boundary(place.leaf, head, place.position, self.plan.by_leaf.counts[place.leaf] + 1)
-        else:
-            mark = self._first(self._apart[0][place.column] + place.row)
-        return self._rest(mark, count, f"{index}")
+            return self._boundary(place.leaf, head, place.position, self.plan.by_leaf.counts[place.leaf] + 1)
+        return self._first(self._apart[0][place.column] + place.row)
 
     def _first(self, number: int) -> list[int]:
         of = self._apart[1] + int(self.header)  # the last one warms the header

@@ -87,7 +87,7 @@ def test_conversations_go_on_with_other_numbers_and_other_words() -> None:
 def test_requests_of_sessions_have_no_order_that_the_time_could_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     made = composed()
     requests = [replace(request, session=0, turn=at) for at, request in enumerate(made.load())]
-    monkeypatch.setattr(ComposedPrefix, "load", lambda self: iter(requests))
+    monkeypatch.setattr(ComposedPrefix, "load", lambda self: iter(requests))  # noqa: ARG005 - a method
     assert Lasting(made).load() is None
 
 
