@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,8 +132,8 @@ async def test_what_is_in_flight_in_a_process_that_dies_has_failed_and_the_rest_
         assert load.processes == 2
         assert pool.problem == Finding(
             "KV130",
-            "1 of 3 sending processes died (SIGKILL; out of memory?): the load was not the one that was asked for",
-            "with less load in a process, or less in memory, it may live (--kv-processes)",
+            "1 of 3 sending processes died (SIGKILL: out of memory?): the load was not the one that was asked for",
+            "run it again; where memory is short, with fewer of them (--kv-processes)",
         )
         assert pool.problem.severity is Severity.INVALID
         await pool.begin()
@@ -168,12 +169,27 @@ async def test_without_any_process_the_load_ends() -> None:
         assert {e.failure.kind for e in ledger.exchanges if e.failure} == {"process"}
 
 
+async def test_a_defect_of_ours_ends_the_process_and_is_named_without_what_it_says() -> None:
+    async with holding() as (_, url), Pool(Endpoint(url), 1) as pool:
+        await pool.begin()
+        exchange = await pool.send(replace(CALL, api="no such form"))
+        assert exchange.failure is not None
+        assert exchange.failure.kind == "process"
+        assert (await pool.end()).processes == 0
+        assert pool.problem is not None
+        assert "1 of 1 sending processes died (exit status 1, KeyError): the load" in pool.problem.sentence
+
+
 async def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "_GRACE", 0.05)
     monkeypatch.setattr(pool_module, "_LOOK", 0.01)
     async with holding() as (_, url), Pool(Endpoint(url, timeout=0.05), 1) as pool:
+        await pool.begin()
         os.kill(pool.pids[0], signal.SIGSTOP)
         exchange = await pool.send(CALL)
+        await pool.end()
+        assert pool.problem is not None
+        assert "(it did not answer)" in pool.problem.sentence
     assert exchange.failure is not None
     assert exchange.failure.kind == "process"
     assert exchange.end - exchange.queued >= 0.1
@@ -224,6 +240,14 @@ async def test_cancelled_while_they_start_nothing_is_left(turns: int) -> None:
         await task
     assert not any(map(is_known, pool.pids))
     assert open_files() <= before
+
+
+async def test_they_end_by_themselves_also_when_somebody_else_holds_the_socket() -> None:
+    async with Pool(Endpoint("http://127.0.0.1:1"), 1) as pool:
+        (sender,) = pool._senders
+        held = os.dup(sender._socket.fileno())  # as a fork of this process does
+    os.close(held)
+    assert sender._process.returncode == 0
 
 
 async def test_cancelled_again_while_they_end_nothing_is_left() -> None:

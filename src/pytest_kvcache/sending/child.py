@@ -15,7 +15,7 @@ from ..distribution import Latency
 from ..lag import LagMeter
 from ..replies import UsageReading
 from . import wire
-from .frames import Frame, framed
+from .frames import Frame
 from .link import Link
 
 
@@ -51,7 +51,6 @@ class _Child:
         self.over: asyncio.Future[None] = self._loop.create_future()
         self._usages: dict[int, tuple[UsageReading, ...]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._answers: list[bytes] = []
         self._meter: LagMeter | None = None
 
     def take(self, frame: Frame) -> None:
@@ -95,14 +94,7 @@ class _Child:
 
     async def _send(self, number: int, api: str, model: str, samples: int, usage: int, body: Frame) -> None:
         exchange = await self.client.send(wire.call_of(api, model, samples, self._usages[usage], body))
-        # All answers of one turn of the loop go together: the parent wakes once for them.
-        if not self._answers:
-            self._loop.call_soon(self._flush)
-        self._answers.append(framed("answer", number, wire.packed_exchange(exchange)))
-
-    def _flush(self) -> None:
-        self.link.write(b"".join(self._answers))
-        self._answers.clear()
+        self.link.tell("answer", number, wire.packed_exchange(exchange))
 
     # --- questions ---------------------------------------------------------------------------------------------------
 

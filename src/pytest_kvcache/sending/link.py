@@ -22,8 +22,10 @@ class Link(asyncio.Protocol):
         self._take = take
         self._on_lost = lost
         self._frames = Frames()
+        self._told: list[bytes] = []
         self._transport: asyncio.Transport | None = None
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
     async def over(cls, sock: socket.socket, take: Callable[[Frame], None], lost: Callable[[], None]) -> Link:
@@ -33,13 +35,22 @@ class Link(asyncio.Protocol):
         return link
 
     def tell(self, *parts: Any) -> None:
-        """Send a frame; into the void when the other end is gone."""
-        self.write(framed(*parts))
+        """Send a frame; into the void when the other end is gone.
 
-    def write(self, data: bytes) -> None:
-        """Send whole frames."""
+        All that is told in one turn of the loop goes together: each write costs the one end a call of the system and
+        the other one a waking up.
+
+        Raises:
+            ValueError: a part is not of a built-in type.
+        """
+        self._told.append(framed(*parts))
+        if len(self._told) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            self._transport.write(b"".join(self._told))
+        self._told.clear()
 
     async def close(self) -> None:
         """Close this end at once; what is not yet sent is lost."""

@@ -118,7 +118,7 @@ class Pool:
                 "KV130",
                 f"{len(self._died)} of {self._processes} sending processes died ({', '.join(fates)}): the load was not"
                 " the one that was asked for",
-                "with less load in a process, or less in memory, it may live (--kv-processes)",
+                "run it again; where memory is short, with fewer of them (--kv-processes)",
             )
         return ClientLoad(
             lag=merged(lag for lag, _ in loads),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,7 @@ class Sender:
         self._usages: dict[tuple[UsageReading, ...], int] = {}
         self._asked: dict[int, asyncio.Future[Frame]] = {}
         self._link: Link | None = None
-        self._started = False
+        self._started = self._killed = False
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in stop()
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -157,20 +159,25 @@ class Sender:
 
     def kill(self) -> None:
         """End it at once: it does not answer."""
+        self._killed = True
         self._process.kill()
 
     async def fate(self) -> str:
         """Return how a process that is lost has ended."""
         await self._exited()
         status = self._process.poll()
+        if self._killed:
+            return "it did not answer"
         if status is None or status >= 0:
-            return f"exit status {status}"
-        memory = "; out of memory?" if -status == signal.SIGKILL else ""
-        return f"{signal.Signals(-status).name}{memory}"
+            return f"exit status {status}{self._error()}"
+        name = signal.Signals(-status).name
+        return f"{name}: out of memory?" if name == "SIGKILL" else name
 
     async def stop(self) -> None:
         """Leave nothing of it: no process, no socket, no file."""
         try:
+            with suppress(OSError):  # a fork of the parent may have it open, too
+                self._socket.shutdown(socket.SHUT_RDWR)
             if self._link is not None:
                 await self._link.close()
             self._socket.close()
@@ -240,8 +247,15 @@ class Sender:
         self._on_lost(self)
 
     def _last_words(self) -> str:
+        """Return the end of its error output: for a start, since later there may be parts of prompts in it."""
         self._log.seek(0)
         return " ".join(self._endpoint.redact(self._log.read()[-500:]).split())
+
+    def _error(self) -> str:
+        """Return the name of the error that ended it, and no more of it."""
+        self._log.seek(0)
+        named = re.findall(r"^[\w.]+(?=:|$)", self._log.read(), re.MULTILINE)
+        return f", {named[-1]}" if named else ""
 
 
 def _environment(endpoint: Endpoint) -> dict[str, str]:
