@@ -519,9 +519,7 @@ def test_damage_is_told_once_and_loses_nothing_else(pytester: pytest.Pytester, s
     assert result.stdout.str().count("lines that are not used") == 1
 
 
-def test_results_that_cannot_be_kept_are_told(
-    pytester: pytest.Pytester, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_cannot_be_kept_are_told(pytester: pytest.Pytester, sessions: Sessions) -> None:
     pytester.makeconftest("""
         import os, pytest
         @pytest.fixture(autouse=True)
@@ -533,7 +531,7 @@ def test_results_that_cannot_be_kept_are_told(
     pytester.makepyfile(ONE + ONE.replace("test_one", "test_two"))
     result, _ = sessions()
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["res: results that could not be kept: No space left on device"])
+    result.stdout.fnmatch_lines(["0 measured before (res), 2 now", "2 not kept in res: No space left on device"])
 
 
 def test_nothing_secret_is_kept(

@@ -109,18 +109,24 @@ class Keeper:
         if call.when != "call" or state is None or state.resume is None:
             return report
         attempt, state.resume = state.resume, None  # what its fixtures do from here on is not the test
-        told = {problem for problem in (self._before.told(self._store.folder),) if problem}
+        lost = ""
         if attempt.restored is not None:
             self._show(report, attempt.restored, failed=call.excinfo is not None)
         elif attempt.runs and RECORD in item.stash:
             try:
                 self._store.append(self._result(item, call, report, attempt))
             except OSError as error:
-                told.add(f"{self._store.folder}: results that could not be kept: {error.strerror}")
+                lost = error.strerror or str(error)
         else:
             return report
-        kept = {"before": attempt.restored is not None, "again": attempt.again, "untold": attempt.untold}
-        setattr(report, KEPT, {**kept, "told": sorted(told)})
+        kept = {
+            "before": attempt.restored is not None,
+            "again": attempt.again,
+            "untold": attempt.untold,
+            "lost": lost,
+            "unused": self._before.told(self._store.folder),
+        }
+        setattr(report, KEPT, kept)
         return report
 
     def _result(

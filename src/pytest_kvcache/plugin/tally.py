@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,20 +31,23 @@ class Tally:
         if kept is not None:
             self._kept[report.nodeid] = kept
 
-    def lines(self) -> Iterator[str]:
-        """Return what is shown at the end of a session."""
+    def lines(self, *, quiet: bool) -> Iterator[str]:
+        """Return what is shown at the end of a session; of a quiet one only what went wrong."""
         if not self._kept:
             return
         kept = self._kept.values()
+        folder = self._settings.results
         before = sum(k["before"] for k in kept)
-        now, folder = len(kept) - before, self._settings.results
-        yield (
-            f"{before:,} measured before ({folder}), {now:,} now"
-            if self._settings.resume
-            else (f"{now:,} measured and kept in {folder}")
-        )
-        for sentence, name in (("measured again: {}", "again"), ("measured in every session: {}", "untold")):
-            reasons = [k[name] for k in kept if k[name]]
-            for reason in sorted(set(reasons)):
-                yield f"{reasons.count(reason):,} {sentence.format(reason)}"
-        yield from sorted({sentence for k in kept for sentence in k["told"]})
+        if not quiet and self._settings.resume:
+            yield f"{before:,} measured before ({folder}), {len(kept) - before:,} now"
+            yield from _counted("measured again: {}", (k["again"] for k in kept))
+        elif not quiet:
+            yield f"{sum(not k['lost'] for k in kept):,} measured and kept in {folder}"
+        yield from _counted("measured in every session: {}", (k["untold"] for k in kept))
+        yield from _counted(f"not kept in {folder}: {{}}", (k["lost"] for k in kept))
+        yield from sorted({k["unused"] for k in kept if k["unused"]})
+
+
+def _counted(sentence: str, reasons: Iterable[str]) -> Iterator[str]:
+    counts = Counter(reason for reason in reasons if reason)
+    return (f"{count:,} {sentence.format(reason)}" for reason, count in sorted(counts.items()))
