@@ -47,7 +47,7 @@ def judge(asked: Asked, stretch: Stretch, stalled: Stalled = NOBODY, best: float
     if not ended:
         return f"no request ended in {stretch.seconds:.0f} s"
     if stretch.failed > asked.max_failed * ended:
-        return f"{stretch.failed} of {_requests(ended)} failed, above {asked.max_failed:.4g} of them"
+        return f"{stretch.failed} of {_requests(ended)} failed, more than {100 * asked.max_failed:.3g} %"
     broken = [_broken(objective, stretch) for objective in asked.objectives]
     return "; ".join(filter(None, broken)) or _behind(stretch) or _collapsed(stretch, best)
 
@@ -66,6 +66,13 @@ def value_of(objective: Objective, stretch: Stretch) -> float | None:
 def samples_of(objective: Objective, stretch: Stretch) -> Latency:
     """Return the samples that an objective of single requests is about."""
     return stretch.ttft if objective.metric == "ttft" else stretch.tokens_per_s
+
+
+def samples_for(objective: Objective, stretch: Stretch) -> int:
+    """Return how many requests tell about an objective."""
+    if objective.metric == "attainment":
+        return 0 if stretch.good is None else stretch.requests
+    return len(samples_of(objective, stretch))
 
 
 def title(objective: Objective) -> str:
@@ -105,11 +112,19 @@ def _behind(stretch: Stretch) -> str:
 
 
 def _collapsed(stretch: Stretch, best: float | None) -> str:
-    """Tell of a throughput clearly below that of a lower level; an open loop's arrivals vary by chance as well."""
+    """Tell of a throughput clearly below that of a lower level.
+
+    What chance may take away is allowed for on top: in an open loop two standard deviations of the number of arrivals;
+    in a closed one an answer of every user, because users that began together end together, just before or behind an
+    edge of the stretch.
+    """
     now, share = stretch.output_tok_s, COLLAPSE
+    if best is None or now is None:
+        return ""
     if stretch.level.rate is not None:
         share -= 2 * math.sqrt(2 / max(1.0, stretch.level.rate * stretch.seconds))
-    if best is None or now is None or now >= share * best:
+    waves = (stretch.level.concurrency or 0) / max(1, stretch.requests)
+    if now * (1 + waves) >= share * best:
         return ""
     return f"throughput fell from {best:.0f} to {now:.0f} tok/s"
 

@@ -7,11 +7,10 @@ from typing import Literal
 
 from ..model import Level, Limit, Period, Stretch
 from .asked import Asked
-from .breach import NOBODY, Stalled
+from .breach import NOBODY, Stalled, samples_for
 from .headroom import is_lost
 from .ladder import Ladder
 from .search import Search
-from .tried import ENOUGH
 from .wording import sentence_of
 
 WHOLE = 0.98  # of the assessment: a period of that length is whole, because timers are not exact
@@ -28,8 +27,8 @@ class Move:
             at this level at once; ``change``: to another level, whose period begins when every request that was in
             flight has ended; ``done``: finish.
         level: to be kept from here on.
-        drain: let nobody begin before all in flight have ended: what an overload of an open loop has left behind would
-            be billed to the level below.
+        drain: let nobody begin before all in flight have ended: what an overload of an open loop has left behind, or
+            a request without an answer, would be billed to the level below.
     """
 
     action: Action
@@ -50,7 +49,7 @@ class Controller:
         asked: what is to be held.
         assessment: seconds of a period.
         duration: seconds of the whole search.
-        began: monotonic seconds at which it began; None: with its first period.
+        began: monotonic seconds at which it began; None: with the first stretch that is told.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class Controller:
         self._rung = 0
         self._periods: list[Period] = []
         self._open: Stretch | None = None
-        self._changed: float | None = None
         self._transition = 0.0
 
     @property
@@ -79,7 +77,9 @@ class Controller:
         return tuple(self._periods)
 
     def passed(self, stretch: Stretch) -> None:
-        """Note a stretch that counts for no level, because the level had just changed."""
+        """Note a stretch that counts for no level, because the load had just begun or the level changed."""
+        self._begin(stretch)
+        self._transition = stretch.seconds
         self._periods.append(Period(stretch, "transition"))
 
     def next(self, stretch: Stretch, stalled: Stalled = NOBODY) -> Move:
@@ -90,7 +90,7 @@ class Controller:
                 it is lost whatever is still to come.
             stalled: of the requests in flight, those that no whole answer explains.
         """
-        self._note_times(stretch)
+        self._begin(stretch)
         if not is_lost(self._asked, stretch, self._assessment, stalled):
             if self._search.passes(self._rung, stretch, self._assessment):
                 self._periods.append(Period(stretch, "transition", "passed: the limit is far above"))
@@ -121,24 +121,26 @@ class Controller:
             return Move("done", self.level)
         if wanted == before:
             return Move("again", self.level)
-        self._rung, self._changed = wanted, now
-        return Move("change", self.level, drain=self.level.rate is not None and self._periods[-1].held == "breached")
+        self._rung = wanted
+        last = self._periods[-1]
+        left_behind = last.held == "breached" and self.level.rate is not None
+        return Move("change", self.level, drain=left_behind or last.stalled > 0)
 
-    def _note_times(self, stretch: Stretch) -> None:
+    def _begin(self, stretch: Stretch) -> None:
         if self._began is None:
             self._began = stretch.start
-        if self._changed is not None:
-            self._transition, self._changed = stretch.start - self._changed, None
 
     def _is_too_little(self, stretch: Stretch) -> bool:
-        """Tell whether a period is too short for a verdict, or has too few requests; none at all is a verdict in the
-        end.
+        """Tell whether a period is too short for a verdict, or has too few requests; what is there for none of them is
+        not waited for longer than twice the time.
         """
-        if stretch.seconds < WHOLE * self._assessment:
+        assessments = stretch.seconds / (WHOLE * self._assessment)
+        if assessments < 1 or 0 < stretch.requests < self._asked.needed:
             return True
-        if not stretch.requests + stretch.failed:
-            return stretch.seconds < 2 * WHOLE * self._assessment
-        return stretch.requests < self._asked.needed
+        samples = min(samples_for(objective, stretch) for objective in self._asked.objectives)
+        if samples >= self._asked.needed:
+            return False
+        return assessments < 2 or samples > 0
 
     def _affordable(self, now: float) -> int | None:
         """Return the rung to assess next for which the time suffices; None: there is none."""
@@ -147,10 +149,9 @@ class Controller:
         wanted = search.wanted(self._rung)
         if wanted is None:
             return None
-        if floor is not None and floor != wanted and not search.is_confirmed(floor):
-            missing = max(1, ENOUGH - search.tried[floor].held)
-            if left < self._cost(wanted) + self._transition + missing * self._assessment:
-                wanted = floor
+        there_and_back = self._cost(wanted) + self._transition + self._assessment
+        if floor not in (None, wanted) and not search.is_confirmed(floor) and left < there_and_back:
+            wanted = floor
         return wanted if left >= self._cost(wanted) else None
 
     def _cost(self, rung: int) -> float:

@@ -9,8 +9,8 @@ from .asked import Asked
 from .breach import NOBODY, Stalled, judge, samples_of, value_of
 
 AMPLE = 0.5  # of a limit: who uses no more is far enough from it to be passed
-GLANCE = 1 / 3  # of an assessment, and
-FEW = 20  # requests, to see that
+GLANCE = 1 / 3  # of an assessment to see that
+FEW = 4  # requests to see that, of a limit of which a tenth is used; of a quarter 10, of a half 20
 TAILS = {"p95": 0.05, "p5": 0.05, "p10": 0.1}  # share of the samples that may be beyond a limit
 
 
@@ -23,10 +23,10 @@ def used(asked: Asked, stretch: Stretch) -> float | None:
 
 def is_ample(asked: Asked, stretch: Stretch, assessment: float) -> bool:
     """Tell whether so little of every limit is used that a level need not be assessed before a higher one."""
-    if stretch.seconds < GLANCE * assessment or stretch.requests < min(FEW, asked.needed) or judge(asked, stretch):
+    if stretch.seconds < GLANCE * assessment or judge(asked, stretch):
         return False
     share = used(asked, stretch)
-    return share is not None and share <= AMPLE
+    return share is not None and share <= AMPLE and stretch.requests >= FEW * max(1.0, 10 * share)
 
 
 def is_lost(asked: Asked, stretch: Stretch, assessment: float, stalled: Stalled = NOBODY) -> bool:

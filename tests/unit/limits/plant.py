@@ -54,12 +54,12 @@ class Plant:
 
     Attributes:
         prefill / decode: seconds, given the number in flight and the moment.
-        fails: whether a request is refused, given the same.
+        fails: after how many seconds a request fails, given the same; None: it does not.
     """
 
     prefill: Seconds
     decode: Seconds
-    fails: Callable[[int, float], bool] = lambda _flying, _now: False
+    fails: Callable[[int, float], float | None] = lambda _flying, _now: None
     seed: int = 0
     now: float = 1000.0
     users: int | None = 0
@@ -85,6 +85,7 @@ class Plant:
 
     def pause(self) -> None:
         self._due = math.inf
+        self.users = None if self.users is None else 0
 
     def advance(self, to: float) -> None:
         while (moment := min(self._due, self._flying[0][0] if self._flying else math.inf)) <= to:
@@ -111,8 +112,8 @@ class Plant:
 
     def _send(self) -> None:
         self.sent += 1
-        if self.fails(self.flying, self.now):
-            answer = Answer(self.now, self.now, self.now + 0.01, ok=False)
+        if (seconds := self.fails(self.flying + 1, self.now)) is not None:
+            answer = Answer(self.now, self.now, self.now + seconds, ok=False)
         else:
             first = max(self.now, self._free) + self.prefill(self.flying + 1, self.now)
             self._free = first
@@ -131,14 +132,13 @@ class Search:
     each: PerRequest = field(default_factory=PerRequest)
     looks: int = 10
     patience: float = 60.0
-    filled: bool = True
     changes: int = 0
     ended: float = 0.0
 
     def run(self) -> Limit:
         plant, began = self.plant, self.plant.now
         over = began + self.duration
-        plant.turn(self.controller.level)
+        self._change(self.controller.level, drain=False, over=over)
         start, mark = plant.now, len(plant.answers)
         while plant.now < over - 1e-9:
             plant.advance(min(over, plant.now + self.assessment / self.looks))
@@ -159,12 +159,11 @@ class Search:
         start, mark = plant.now, len(plant.answers)
         if drain:
             plant.pause()
-            plant.advance(min(over, plant.landed()))
-            plant.turn(level)
         else:
-            landed = plant.landed()
             plant.turn(level)
-            plant.advance(min(over, plant.landed() if self.filled else landed))
+        plant.advance(min(over, plant.landed(), math.inf if drain else start + self.patience))
+        if drain:
+            plant.turn(level)
         self.controller.passed(self.stretch(start, mark))
 
     def stretch(self, start: float, mark: int) -> Stretch:
