@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .record import Record
+from .plain import Record
 from .sweeps import sweeps
 
 SCHEMA = "pytest-kvcache/1"

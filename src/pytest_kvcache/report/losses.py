@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .record import Record
+from .plain import Record
 
 
 def waterfall(losses: Record | None) -> list[str]:

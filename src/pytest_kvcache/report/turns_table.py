@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .record import Record
+from .columns import aligned
+from .plain import Record
 
 _HEADER = ("turn", "prompt", "cached", "hit rate", "predicted", "TTFT")
 
@@ -16,9 +17,8 @@ def turns_table(turns: Sequence[Record]) -> list[str]:
     numbers = sorted({turn["turn"] for turn in turns})
     sessions = len({turn["session"] for turn in turns})
     rows = [_HEADER, *(_row(number, [turn for turn in turns if turn["turn"] == number]) for number in numbers)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     title = [f"{sessions:,} conversations, summed by turn:"] if sessions > 1 else []
-    return title + ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return title + aligned(rows)
 
 
 def _row(number: int, turns: Sequence[Record]) -> tuple[str, ...]:
