@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
+from pytest_kvcache import experiment
 from pytest_kvcache.calls import Calls
 from pytest_kvcache.client import Call, Client
+from pytest_kvcache.distribution import Latency
 from pytest_kvcache.endpoint import Endpoint
 from pytest_kvcache.engines import shipped
+from pytest_kvcache.experiment import Plan
 from pytest_kvcache.ledger import Ledger
 from pytest_kvcache.load import drive
 from pytest_kvcache.lookups import by_time
@@ -97,6 +100,25 @@ async def test_many_at_a_time_the_sets_are_the_same(start_sim: Callable[..., str
         several = await run(url, processes, 8, workload)
         assert list(map(told, several.ledger.exchanges)) == list(map(told, alone.ledger.exchanges))
         assert several.moved == alone.moved
+
+
+async def test_a_measurement_is_as_exact(start_sim: Callable[..., str]) -> None:
+    url, measured = start_sim(), []
+    for processes in (1, 3):
+        workload = SharedPrefix(requests=40, input_len=200, hit_rate=0.64, prefixes=2, output_len=2)
+        plan = Plan(nonce="nonce", pace=Pace(4), reset="require", processes=processes)
+        measured.append(await experiment.run(Endpoint(url), workload, plan))
+    alone, several = measured
+    assert (alone.client and alone.client.processes, several.client and several.client.processes) == (1, 3)
+    assert several.engines == alone.engines
+    assert several.prediction == alone.prediction
+    assert [e.cached_tokens for e in several.exchanges] == [128] * 40
+    assert several.prediction is not None
+    assert several.prediction.hit_tokens == several.counters.hit == 40 * 128
+    assert several.findings == ()
+    assert several.client is not None
+    assert len(several.client.queueing) == 40
+    assert several.client.busy is not None
 
 
 # --- what a server sees ----------------------------------------------------------------------------------------------
@@ -334,11 +356,27 @@ async def test_how_busy_the_processes_were(sim: str) -> None:
     call = Call("completions", {"model": "sim", "prompt": [1, 2, 3], "max_tokens": 1}, "sim")
     async with Pool(Endpoint(sim), 2) as pool:
         await pool.begin()
-        exchanges = await asyncio.gather(*(pool.send(call) for _ in range(50)))
-        load = await pool.end()
-        assert all(e.ok for e in exchanges)
-        assert (load.processes, pool.problem) == (2, None)
+        assert all(e.ok for e in await asyncio.gather(*(pool.send(call) for _ in range(50))))
+        load = await pool.end(Latency.of([1.0]))
+        assert (load.processes, pool.problem, load.queueing.max) == (2, None, 1.0)
         assert load.busy is not None
         assert 0 < load.busy < 2
-        await pool.begin()  # another window
-        assert (await pool.end()).processes == 2
+        samples = 0
+        while not samples:  # how late they wake is looked at every few ms
+            await pool.begin()
+            await pool.send(call)
+            samples = len((await pool.end()).lag)
+
+
+async def test_a_window_that_was_broken_off_is_forgotten(sim: str) -> None:
+    async with Pool(Endpoint(sim), 1) as pool:
+        assert (await pool.end()).busy is None  # none has begun
+        await pool.begin()
+        await pool.begin()
+        assert (await pool.end()).busy is not None
+        await pool.begin()
+        ending = asyncio.ensure_future(pool.end())
+        await asyncio.sleep(0)
+        ending.cancel()  # its reply comes, and is nobody's
+        await pool.begin()
+        assert (await pool.end()).processes == 1
