@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .apis import IN_PATH, UNSTREAMED
@@ -34,6 +34,9 @@ class Calls:
     stream: bool = True
     usage_prompt: Convention | None = None
     usage_absent: Absent | None = None
+    _usages: dict[tuple[str, tuple[str, ...]], tuple[UsageReading, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )  # by API and what is not read, because to make them takes longer than to send a request
 
     def __call__(self, request: Request) -> Call:
         """Return a request as it is sent."""
@@ -101,15 +104,19 @@ class Calls:
 
     def usage(self, api: str, body: Mapping[str, Any]) -> tuple[UsageReading, ...]:
         """Return how to read the usage of the answer; the cached number is not read where it covers only a part."""
-        found = readings(api, self.profile.usage)
-        found = declared(found, prompt_is=self.usage_prompt, absent=self.usage_absent)
+        hidden: tuple[str, ...] = ()
         if api == "generate" and body.get("stream") and _several(body):
             # every chunk tells of one of the answers, and which is the last one says nothing of the others
-            return tuple(_reading_without(reading, "prompt", "cached", "written") for reading in found)
-        if not self._is_partial(body):
-            return found
-        hidden = ("cached",) if self.profile.lookups.list_prompt or not _is_list(body) else ("prompt", "cached")
-        return tuple(_reading_without(reading, *hidden) for reading in found)
+            hidden = ("prompt", "cached", "written")
+        elif self._is_partial(body):
+            hidden = ("cached",) if self.profile.lookups.list_prompt or not _is_list(body) else ("prompt", "cached")
+        if (api, hidden) not in self._usages:
+            found = readings(api, self.profile.usage)
+            found = declared(found, prompt_is=self.usage_prompt, absent=self.usage_absent)
+            if hidden:
+                found = tuple(_reading_without(reading, *hidden) for reading in found)
+            self._usages[api, hidden] = found
+        return self._usages[api, hidden]
 
     def _is_partial(self, body: Mapping[str, Any]) -> bool:
         rules = self.profile.lookups

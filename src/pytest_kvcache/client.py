@@ -244,12 +244,11 @@ class Client:
             message = f"HTTP {response.status}: {explained(text, self.endpoint)}"
             answer.failure = Failure("http", message, retry_after(response.headers.get("Retry-After")))
             return
-        kind = response.content_type
-        if kind == "text/event-stream":
+        if response.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
             reader, read = Reader(answer, self._phrases[api]), response.content.readany
             while piece := await read():
                 reader.feed(piece, time.monotonic())
-        elif kind == "text/html":
+        elif response.content_type == "text/html":
             text = await response.text(errors="replace")
             answer.failure = Failure("protocol", f"expected JSON, got {explained(text, self.endpoint)}")
         else:

@@ -44,6 +44,10 @@ class EventStream:
         """True when the next byte begins an event, and what is fed up to the end of one does not depend on the past."""
         return self._started and not (self._partial or self._data or self._type or self._skip_lf)
 
+    def begin(self) -> None:
+        """There is no byte-order mark."""
+        self._started = True
+
     def feed(self, piece: bytes) -> list[Event]:
         """Return the events that ``piece`` completes, in order."""
         if self._skip_lf and piece:

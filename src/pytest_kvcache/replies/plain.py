@@ -20,7 +20,7 @@ _STRING = _UNQUOTED + rb"(?:" + _ESCAPE + _UNQUOTED + rb")*"
 _VALUE = re.compile(rb'"(?:content|text|reasoning|reasoning_content|thinking)"[ \t]*:[ \t]*"(' + _STRING + rb')"')
 _STRINGS = re.compile(_UNQUOTED + rb"(?:(?:\n|" + _ESCAPE + rb")" + _UNQUOTED + rb")*")  # one a line
 _SPECIAL = bytes(range(32)) + b'"\\'
-_MARK = 16  # bytes; to look for a long separator is slow
+_MARK = 30  # bytes; to look for a long separator is slow
 _SHORT = 64
 
 

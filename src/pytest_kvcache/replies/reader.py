@@ -13,7 +13,6 @@ from .piece import Piece
 from .plain import Shape, shapes
 
 _LAST = f"data: {DONE}\n\n".encode()
-_COMMENT = b":\n"
 _PATIENCE = 4  # shapes that are learned before one of them has to have been of use
 _SHAPES = 4
 
@@ -49,7 +48,7 @@ class Reader:
     def _begin(self, piece: bytes) -> None:
         """Find out whether a byte-order mark may be coming, which only the first line can have."""
         if not piece.startswith(b"\xef"):
-            self._events.feed(_COMMENT)
+            self._events.begin()
         self._between = self._events.between
 
     def _again(self, piece: bytes, place: int, at: float) -> int:

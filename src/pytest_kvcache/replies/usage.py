@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from reprlib import Repr
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
@@ -80,16 +81,19 @@ _COMPLETION: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class Path(NamedTuple):
-    """Where a number stands: in the object under ``root`` of a body, after the other ``steps``."""
+class Paths(NamedTuple):
+    """Where numbers stand: each in what a body has under ``root``, after further steps."""
 
-    name: str
     root: str
-    steps: tuple[str, ...]
+    numbers: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def _paths(names: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(Path(name, root, tuple(steps)) for name in names for root, *steps in [name.split(".")])
+def _paths(names: Iterable[str]) -> tuple[Paths, ...]:
+    grouped: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for name in names:
+        root, *steps = name.split(".")
+        grouped.setdefault(root, []).append((name, tuple(steps)))
+    return tuple(Paths(root, tuple(numbers)) for root, numbers in grouped.items())
 
 
 _COMPLETION_PATHS: Final = {api: _paths(names) for api, names in _COMPLETION.items()}
@@ -102,17 +106,22 @@ class UsageReading:
     Attributes:
         rule: where to look.
         absent_is_zero: an answer with a prompt number and without a cached number means that nothing was cached.
-        paths: of the numbers in a body.
+        names: of the prompt, cached and written numbers, as they are looked up.
+        paths: to those in a body.
     """
 
     rule: UsageRule
     absent_is_zero: bool = False
-    paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+    names: tuple[tuple[str, ...], ...] = field(init=False, repr=False, compare=False)
+    paths: tuple[Paths, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         rule = self.rule
-        names = () if rule.headers else (*rule.prompt, *rule.cached, *rule.written)
-        object.__setattr__(self, "paths", _paths(names))
+        names = (rule.prompt, rule.cached, rule.written)
+        if rule.headers:
+            names = tuple(tuple(name.lower() for name in those) for those in names)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "paths", () if rule.headers else _paths(chain(*names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,25 +218,28 @@ class UsageMeter:
     def __init__(self, api: str, given: tuple[UsageReading, ...] = ()) -> None:
         self._readings = given or _default_readings(api)
         self._completion = _COMPLETION[api]
-        self._paths = [path for reading in self._readings for path in reading.paths]
-        self._paths += _COMPLETION_PATHS[api]
+        self._paths = _COMPLETION_PATHS[api]
+        for reading in self._readings:
+            self._paths += reading.paths
         self._seen: dict[str, object] = {}
 
     def reads(self, fields: Collection[str]) -> bool:
         """Tell whether one of these fields of a body may be looked at."""
-        return any(path.root in fields for path in self._paths)
+        return any(root in fields for root, _ in self._paths)
 
     def finds(self, body: Mapping[str, Any]) -> bool:
         """Tell whether a chunk may tell anything."""
-        return any(body.get(path.root) is not None for path in self._paths)
+        return any(body.get(root) is not None for root, _ in self._paths)
 
     def take(self, body: Mapping[str, Any]) -> None:
         """Remember what a chunk or a whole answer tells."""
-        for path in self._paths:
-            if body.get(path.root) is not None:  # most chunks tell nothing
-                value = _look_up(body, path)
-                if value is not None:
-                    self._seen[path.name] = value
+        for root, numbers in self._paths:
+            value = body.get(root)
+            if value is not None:  # most chunks tell nothing
+                for name, steps in numbers:
+                    found = _look_up(value, root, steps)
+                    if found is not None:
+                        self._seen[name] = found
 
     def read(self, headers: Mapping[str, str] | None = None) -> Usage:
         """Return what the answer told.
@@ -242,11 +254,11 @@ class UsageMeter:
         for reading in self._readings:
             rule = reading.rule
             source: Mapping[str, object] = _numbers(headers or {}) if rule.headers else self._seen
-            prompt = _tokens(source, _named(rule, rule.prompt))
+            prompt_names, cached_names, written_names = reading.names
+            prompt = _tokens(source, prompt_names)
             if prompt is None:
                 continue
-            cached = _tokens(source, _named(rule, rule.cached))
-            written = _tokens(source, _named(rule, rule.written))
+            cached, written = _tokens(source, cached_names), _tokens(source, written_names)
             if cached is None and reading.absent_is_zero:
                 cached = 0
             return Usage(_whole(rule, prompt, cached, written), cached, written, completion)
@@ -261,22 +273,17 @@ def _whole(rule: UsageRule, prompt: int, cached: int | None, written: int | None
     return prompt + cached + (written or 0 if rule.prompt_is == "uncached" else 0)
 
 
-def _named(rule: UsageRule, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.lower() for name in names) if rule.headers else names
-
-
 def _numbers(headers: Mapping[str, str]) -> dict[str, object]:
     digits = {name.lower(): text.strip() for name, text in headers.items()}
     return {n: int(t) if t.isascii() and t.isdigit() and len(t) < 19 else t for n, t in digits.items()}
 
 
-def _look_up(body: Mapping[str, Any], path: Path) -> object:
-    value: object = body.get(path.root)
-    for depth, step in enumerate(path.steps):
+def _look_up(value: object, root: str, steps: tuple[str, ...]) -> object:
+    for depth, step in enumerate(steps):
         if value is None:
             return None
         if not isinstance(value, dict):
-            return _Odd(".".join((path.root, *path.steps[:depth])), value)
+            return _Odd(".".join((root, *steps[:depth])), value)
         value = value.get(step)
     return value
 
