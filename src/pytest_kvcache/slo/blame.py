@@ -1,7 +1,7 @@
 """May the load generator itself have caused a miss? Pure.
 
-A client that is late notices what came later than it came, so times look longer and never shorter: it can spoil a miss
-and never a pass.
+A client that is late notices what came later than it came, and in an open loop it sends later than it was due, so times
+look longer and never shorter: it can spoil a miss and never a pass.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def _lag(objective: Objective, sample: Sample) -> float:
 
 def _explained(objective: Objective, value: float, sample: Sample, late: float) -> bool:
     metric = objective.metric
+    if sample.scheduled and metric in ("ttft", "e2e", "tokens_per_s"):
+        late *= 2
     if metric == "tpot":  # a chunk that is noticed late moves the time of one token by its share of the answer
         late /= max(1.0, _tokens_per_answer(sample) - 1)
     if metric in _DURATIONS:

@@ -38,7 +38,9 @@ class Sample:
         untold: whole answers that do not tell their completion tokens.
         batches: by metric, its rate in equal parts of the time; none where that is no steady state.
         lag: of the client's event loops.
+        scheduled: times count from when requests were due, so that a late client adds to both of their ends.
         busy: CPU seconds over wall seconds of the busiest client process; None: not known.
+        processes: of the client.
         failures: how requests failed, and how often.
         timed: False when nothing was sent by this package, so that nothing was timed.
         limit: of a search for the limit: its sentence.
@@ -55,6 +57,7 @@ class Sample:
     untold: int = 0
     batches: Mapping[str, Sequence[float]] = field(default_factory=dict)
     lag: Latency = field(default_factory=Latency)
+    scheduled: bool = False
     busy: float | None = None
     processes: int = 1
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -112,6 +115,7 @@ def _sample(m: Measurement, each: PerRequest) -> Sample:
         nearly=_good(whole, each, late),
         batches={} if m.stretch is None else _batches(m, m.stretch, whole, each),
         lag=Latency() if m.client is None else m.client.lag,
+        scheduled=any(e.scheduled is not None for e in whole),
         busy=None if m.client is None else m.client.busy,
         processes=1 if m.client is None else m.client.processes,
         failures=Counter(e.failure.message for e in exchanges if e.failure is not None),
@@ -201,10 +205,11 @@ def _good(whole: Sequence[Exchange], each: PerRequest, late: float = 0.0) -> int
 
 def _eased(each: PerRequest, late: float, exchange: Exchange) -> PerRequest:
     steps = max(1, (exchange.completion_tokens or 1) - 1)  # one late chunk moves TPOT by its share
+    whole = late if exchange.scheduled is None else 2 * late
     return PerRequest(
-        None if each.ttft is None else each.ttft + late,
+        None if each.ttft is None else each.ttft + whole,
         None if each.tpot is None else each.tpot + late / steps,
-        None if each.e2e is None else each.e2e + late,
+        None if each.e2e is None else each.e2e + whole,
     )
 
 

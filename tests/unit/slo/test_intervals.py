@@ -76,6 +76,8 @@ def test_samples_that_are_alike_count_as_one() -> None:
     assert intervals.quantile(samples, 0.5, independent=100) == (40, 61)
     narrow = intervals.quantile(samples, 0.5)
     assert narrow == (47, 54)  # ranks 469 and 532 of 1,000
+    odd = Latency.of(range(1, 102))  # ranks 2 and 9 of 10, as shares of 101: within, never inside
+    assert intervals.quantile(odd, 0.5, independent=10) == (11, 91)
     assert intervals.quantile(samples, 0.5, independent=5) == (None, None)
     assert intervals.quantile(Latency.of([1.0, 2.0]), 0.5, independent=0) == (None, None)
     wide, all_of_them = intervals.mean(samples, independent=100), intervals.mean(samples)

@@ -339,6 +339,22 @@ def test_a_tpot_is_late_by_its_share_of_the_answer() -> None:
     assert attained(late, tpot_p95=0.0049).reached == "fail"
 
 
+def test_in_an_open_loop_the_client_is_late_twice() -> None:
+    late = lagging(run([replace(e, scheduled=e.sent) for e in HUNDRED]), [0.1] * 100)
+    for limits in (
+        {"ttft_p50": 0.31},
+        {"e2e_p50": 0.41},
+        {"tokens_per_s_avg": 35.0},
+        {"attainment": 0.69, "ttft": 0.5},
+    ):
+        assert attained(late, **limits).reached == "inconclusive"
+        assert attained(lagging(WHOLE, [0.1] * 100), **limits).reached == "fail"
+    for limits in ({"ttft_p50": 0.3}, {"e2e_p50": 0.4}, {"attainment": 0.71, "ttft": 0.5}):
+        assert attained(late, **limits).reached == "fail"
+    assert attained(lagging(late, [0.004] * 100), itl_p50=0.005).reached == "fail"  # gaps have no due time
+    assert attained(lagging(late, [0.04] * 100), tpot_p50=0.005).reached == "fail"
+
+
 def test_the_bottleneck_is_told_with_what_to_do() -> None:
     (finding,) = one(lagging(WHOLE, processes=2), ttft_p95=0.9).findings
     assert finding.code == "KV127"

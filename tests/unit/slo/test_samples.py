@@ -121,7 +121,7 @@ def test_what_no_request_tells_is_not_known_rather_than_missed() -> None:
 def test_what_the_client_may_have_added_is_left_out_of_what_is_nearly_good() -> None:
     exchanges = [
         answer(0.1), answer(0.34), answer(0.36),  # TTFT
-        answer(0.1, tokens=11, step=0.0244), answer(0.1, tokens=11, step=0.0256),  # TPOT, ten steps
+        answer(0.1, tokens=11, step=0.0248), answer(0.1, tokens=11, step=0.0252),  # TPOT, ten steps
     ]  # fmt: skip
     lagging = client([0.0] * 50 + [0.05] * 50)
     (sample,) = samples_of([run(exchanges, client=lagging)], PerRequest(ttft=0.3, tpot=0.02, e2e=10))
@@ -143,7 +143,7 @@ def search(held: str = "held") -> Limit:
 
 
 def test_a_search_is_judged_by_the_periods_of_the_level_that_held() -> None:
-    whole = level(TWO, 0.0, 3.0, 4)
+    whole = level([*TWO, answer(0.1, sent=1.5)], 0.0, 3.0, 4)  # the third one ended while the level was higher
     (sample,) = samples_of([replace(whole, limit=search())], PerRequest(ttft=0.2))
     assert sample.good == 1  # both requests ended in its periods, one of them in time
     (sample,) = samples_of([replace(whole, limit=search("transition"))], PerRequest(ttft=1))
@@ -182,6 +182,15 @@ def test_parts_are_at_least_as_long_as_a_request() -> None:
     assert sample.batches == {}  # 9 parts are too few
     (sample,) = samples_of([level(exchanges, 0.0, 20.0, strict=True)], NOTHING)
     assert sample.batches == {}
+
+
+def test_a_search_has_no_parts() -> None:
+    exchanges = [answer(0.02, sent=sent, tokens=3, step=0.02) for sent in steady(20)]
+    kept = level(exchanges, 0.0, 20.0)
+    assert kept.stretch is not None
+    found = Limit(kept.stretch.level, None, (Period(kept.stretch, "held"),), True, None, "8 held")
+    (sample,) = samples_of([replace(kept, limit=found)], NOTHING)
+    assert (sample.answered, sample.batches) == (200, {})
 
 
 def test_parts_of_repetitions_are_joined_where_all_have_them() -> None:
