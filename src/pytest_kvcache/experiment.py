@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from . import load
 from .calls import Calls
 from .client import Client
 from .conclude import conclude
@@ -21,6 +20,7 @@ from .fresh_prompt import fresh_prompt
 from .gate import Gate
 from .ledger import Ledger
 from .live import Live, Steering
+from .load import Send, drive
 from .model import (
     ClientLoad,
     Composed,
@@ -261,10 +261,10 @@ class Bench:
                 return
 
     async def _drive(
-        self, sessions: Iterator[Session], send: load.Send, pace: Pace, live: Live, total: int, phase: Phase = "load"
+        self, sessions: Iterator[Session], send: Send, pace: Pace, live: Live, total: int, phase: Phase = "load"
     ) -> None:
         report = self.progress
-        await load.drive(
+        await drive(
             sessions,
             send,
             pace,
@@ -273,7 +273,7 @@ class Bench:
             gate=live.gate,
         )
 
-    def _retrying(self, send: load.Send) -> load.Send:
+    def _retrying(self, send: Send) -> Send:
         retries = self.plan.retries
         return Retrying(send, retries, seed=self.plan.nonce) if retries else send
 

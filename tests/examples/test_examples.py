@@ -22,9 +22,11 @@ def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
     folders = {path.name: path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert set(folders) == {
         "agent_conversation",
+        "capacity_sweep",
         "first_test",
         "hosted_provider",
         "isolation",
+        "slo_gate",
         "trace_capacity",
         "vllm_server",
     }
@@ -104,3 +106,24 @@ def test_hosted_provider(
     cached = [turn["cached_tokens"] for turn in check["runs"][0]["turns"]]
     assert cached[0] == 0
     assert all(tokens >= 1024 and tokens % 128 == 0 for tokens in cached[1:])
+
+
+def test_slo_gate(pytester: pytest.Pytester, start_sim: Callable[..., str]) -> None:
+    result = run(pytester, "slo_gate", f"--kv-endpoint={start_sim('--prefill-rate', '100000')}")
+    result.assert_outcomes(passed=3)
+
+
+def test_capacity_sweep_goes_on_where_it_was(pytester: pytest.Pytester, sim: str) -> None:
+    words = (f"--kv-endpoint={sim}", "--kv-resume=results", "--level-seconds=0.2")
+    first = run(pytester, "capacity_sweep", *words, "-k", "throughput and 512")
+    first.assert_outcomes(passed=5, deselected=8)
+    second = run(pytester, "capacity_sweep", *words, "-k", "throughput")
+    second.assert_outcomes(passed=10, deselected=3)
+    second.stdout.fnmatch_lines(["5 measured before*, 5 now*"])
+
+
+def test_capacity_sweep_finds_a_capacity(pytester: pytest.Pytester, sim: str) -> None:
+    words = (f"--kv-endpoint={sim}", "--level-seconds=0.3")
+    result = run(pytester, "capacity_sweep", *words, "-k", "capacity", "-rA")
+    result.assert_outcomes(passed=3, deselected=10)
+    result.stdout.fnmatch_lines(["*concurrency * held over * periods*"])
