@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from burst_server import Burst
+from load_inputs import Inputs
 from paced_server import Paced
 from peers_load import CLIENTS, Client, Job
 from watched import Watched, watched
 
 BENCHMARKS = Path(__file__).parent
 FLOOR, SENT = "floor", "floor, clock at the socket"
+AS_INSTALLED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONUNBUFFERED": ""}  # empty is unset: nobody compiles every time
 OURS, SHARED = "pytest-kvcache", "pytest-kvcache, shared prefix, tokenizer"
 
 
@@ -67,7 +70,8 @@ def run(name: str, client: Client, peers: Path | None, server: Burst | Paced, as
     """Run a client against a server of its own; ``asked.url`` is filled in."""
     home = (peers or BENCHMARKS) / name.split()[0]
     more = home.with_name(f"{home.name}-extra")  # packages that its environment lacks
-    environment = {"PYTHONPATH": str(more) if more.is_dir() else "", **client.environment, **_sizes(asked)}
+    own = {"PYTHONPATH": str(more) if more.is_dir() else "", **AS_INSTALLED}
+    environment = {**own, **client.environment, **_sizes(asked)}
     with server:
         job = asked._replace(url=server.url)
         command = client.command(job, home / "bin")
@@ -76,6 +80,12 @@ def run(name: str, client: Client, peers: Path | None, server: Burst | Paced, as
     if len(answered) != job.requests:
         raise SystemExit(f"{name} got {len(answered)} answers, and {job.requests} were asked for")
     return Run(used, job.requests, server.began(job.requests), answered)
+
+
+def warm(made: Inputs) -> None:
+    """Run ours once: pytest keeps what it compiled of a plugin, which pip has not done as it has for all others."""
+    with tempfile.TemporaryDirectory(prefix="load-") as folder:
+        run(OURS, clients(None, [OURS])[OURS], None, Burst(8), Job("", 8, 8, 8, made, Path(folder)))
 
 
 def _sizes(job: Job) -> Mapping[str, str]:

@@ -11,6 +11,8 @@ a goal is missed; goals that are ratios are judged on medians of the same rounds
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from burst_server import Burst
-from load_clients import FLOOR, OURS, SENT, SHARED, Run, clients, run
+from load_clients import FLOOR, OURS, SENT, SHARED, Run, clients, run, warm
 from load_inputs import Inputs, inputs
 from paced_server import Paced
 from peers_load import Job
@@ -38,7 +40,8 @@ def measured(kind: str, asked: argparse.Namespace, made: Inputs) -> Runs:
     """Run every client once a round."""
     requests, concurrency, tokens = KINDS[kind]
     taken: Runs = {}
-    for _ in range(asked.rounds):
+    for number in range(asked.rounds):
+        print(f"{kind}: round {number + 1}, load average {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
         for name, client in clients(asked.peers, asked.only).items():
             if client.most < requests and kind != BURST:
                 continue
@@ -94,7 +97,9 @@ def main() -> None:
     parser.add_argument("--inputs", type=Path, default=Path(tempfile.gettempdir()) / "load-inputs", metavar="DIR")
     asked = parser.parse_args()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends with this
     made = inputs(asked.inputs)
+    warm(made)
     goals = []
     for kind in asked.kinds:
         runs = measured(kind, asked, made)

@@ -11,6 +11,8 @@ how every fixed concurrency begins. Ends with 1 when a goal is missed.
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from load_clients import OURS, clients, run
+from load_clients import OURS, clients, run, warm
 from load_inputs import Inputs, inputs
 from load_timed import TIMED, Timed
 from paced_server import Paced, Served
@@ -64,7 +66,10 @@ def errors(said: list[Timed], served: list[Served], requests: int) -> Errors:
 def measured(level: int, asked: argparse.Namespace, made: Inputs) -> dict[str, list[Errors]]:
     """Run every client that tells single requests once a round."""
     taken: dict[str, list[Errors]] = {}
-    for _ in range(asked.rounds):
+    for number in range(asked.rounds):
+        print(
+            f"{level} at once: round {number + 1}, load average {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True
+        )
         for name, client in clients(asked.peers, asked.only).items():
             if name in TIMED:
                 with tempfile.TemporaryDirectory(prefix="load-") as folder:
@@ -107,7 +112,9 @@ def main() -> None:
     parser.add_argument("--inputs", type=Path, default=Path(tempfile.gettempdir()) / "load-inputs", metavar="DIR")
     asked = parser.parse_args()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends with this
     made = inputs(asked.inputs)
+    warm(made)
     goals: list[str] = []
     for level in asked.levels:
         taken = measured(level, asked, made)

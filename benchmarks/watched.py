@@ -6,6 +6,7 @@ Linux only: it reads each process's CPU clock and ``/proc``.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -74,23 +75,13 @@ def watched(
             stderr=subprocess.STDOUT,
             cwd=folder,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,
+            preexec_fn=os.setpgrp,
         )
-        family = _Family(process.pid)
-        times, clocks, peak, look = [launched], [0.0], 0.0, 0.0
-        while True:
-            now = time.monotonic()
-            if now >= look:
-                peak = max(peak, family.look())
-                look = now + _PROCESSES
-            times.append(now)
-            clocks.append(family.cpu())
-            pid, status, used = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if now > launched + limit:
-                os.killpg(process.pid, signal.SIGKILL)
-            time.sleep(_EVERY)
+        try:
+            times, clocks, peak, status, used = _until_ended(process.pid, launched + limit)
+        except BaseException:  # interrupted, or too late
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     wall = time.monotonic() - launched
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
@@ -100,6 +91,25 @@ def watched(
     times.append(launched + wall)
     clocks.append(max(waited, clocks[-1]))
     return Watched(launched, wall, clocks[-1], max(peak, used.ru_maxrss / 1024), times, clocks)
+
+
+def _until_ended(pid: int, deadline: float) -> tuple[list[float], list[float], float, int, resource.struct_rusage]:
+    """Return moments, CPU seconds at each, peak MiB, and what wait4 tells."""
+    family = _Family(pid)
+    times: list[float] = []
+    clocks: list[float] = []
+    peak = look = 0.0
+    while (now := time.monotonic()) < deadline:
+        if now >= look:
+            peak = max(peak, family.look())
+            look = now + _PROCESSES
+        times.append(now)
+        clocks.append(family.cpu())
+        ended, status, used = os.wait4(pid, os.WNOHANG)
+        if ended:
+            return times, clocks, peak, status, used
+        time.sleep(_EVERY)
+    raise SystemExit(f"process {pid} had not ended in its time")
 
 
 class _Family:
