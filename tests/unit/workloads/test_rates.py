@@ -60,6 +60,7 @@ def test_every_rate_is_the_float_of_its_decimal(low: int, steps: int, thousandth
         ({"step": 0.3}, "0.3 does not lead from 0.0 to 1.0"),
         ({"high": 0.2, "step": 0.5}, "0.5 does not lead from 0.0 to 0.2"),
         ({"step": 0.0001}, "10,001 rates, expected at most 1,001"),
+        ({"step": 1 / 1001}, "1,002 rates, expected at most 1,001"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
