@@ -140,12 +140,18 @@ def _per_second(objective: Objective, amount: float, sample: Sample, basis: str)
     return Figure(amount / sample.seconds, interval, sample.ended, basis)
 
 
-def needed(name: str) -> int:
-    """Return how many samples a statistic needs: one of them lies beyond it, on average."""
-    if not name.startswith("p"):
-        return 1
-    q = float(name[1:])
-    return math.ceil(100 / min(q, 100 - q))
+def needed(objective: Objective) -> int:
+    """Return how many samples an objective needs: one of them lies beyond a percentile, or may miss, on average.
+
+    How many may fail is a tolerance, and no figure of the rest: ``error_rate`` needs no more than one.
+    """
+    beyond = 1.0
+    if objective.metric == "attainment":
+        beyond = 1 - objective.limit
+    elif objective.statistic.startswith("p"):
+        q = float(objective.statistic[1:]) / 100
+        beyond = min(q, 1 - q)
+    return math.ceil(round(1 / beyond, 6)) if beyond > 0 else 1
 
 
 def bounding(name: str, level: float = intervals.LEVEL) -> int:

@@ -85,7 +85,7 @@ def compared(objective: Objective, seen: Figure, sample: Sample | None = None) -
     attained = Attained(objective, "pass", seen.value, low, high, seen.samples, said)
     few = _too_few(objective, seen.samples)
     if few is not None:
-        what = Finding("KV126", f"{name}{place}: {few}", "send more requests in one run, or ask for p50 or the mean")
+        what = Finding("KV126", f"{name}{place}: {few}", "send more requests in one run, or ask for less")
         return Judged(replace(attained, reached="inconclusive", sentence=what.sentence), (what,))
     doubt = _doubt(objective, seen)
     if objective.met_by(seen.value):
@@ -100,10 +100,11 @@ def compared(objective: Objective, seen: Figure, sample: Sample | None = None) -
 
 
 def _too_few(objective: Objective, samples: int) -> str | None:
-    least = needed(objective.statistic)
+    least = needed(objective)
     if samples >= least:
         return None
-    return f"{wording.plural(samples, 'sample')}, and {objective.statistic} needs at least {least}"
+    what = f"a share of {objective.limit:g}" if objective.metric == "attainment" else objective.statistic
+    return f"{wording.plural(samples, 'sample')}, and {what} needs at least {least:,}"
 
 
 def _doubt(objective: Objective, seen: Figure) -> tuple[Finding, ...]:
