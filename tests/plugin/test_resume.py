@@ -31,8 +31,13 @@ def kept(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line)["result"] for line in lines]
 
 
+def times(path: Path) -> dict[str, float]:
+    """The seconds of each test."""
+    return {str(case.get("name")): float(case.get("time", 0)) for case in ET.parse(path).getroot().iter("testcase")}
+
+
 def failures(path: Path) -> dict[str, tuple[str | None, str | None, str | None]]:
-    """What JUnit says of each test: its time, and message and text of its failure."""
+    """What JUnit says of each test: message and text of its failure, and whether it was skipped."""
     found = {}
     for case in ET.parse(path).getroot().iter("testcase"):
         failure = next(iter(case.iter("failure")), None)
@@ -129,6 +134,8 @@ def test_what_was_measured_is_not_measured_again_and_all_reports_are_the_same(
     for other in others:
         assert properties(first) == properties(other)
         assert failures(first) == failures(other)
+    took = {line["nodeid"].split("::")[1]: line["duration"] for line in kept(sessions.folder)}
+    assert all(times(others[0])[name] > seconds - 0.001 for name, seconds in took.items())
     assert properties(first)["test_body"]["mine"] == "0.5"
     assert failures(first)["test_body"][0] == "AssertionError: too low\nassert 0.5 == 0.75\n +  where 0.5 = " + (
         "<Result hit rate 0.500, wanted at least 0.000: 128 of 256 tokens hit>.hit_rate"
@@ -250,6 +257,31 @@ def test_a_test_that_changed(pytester: pytest.Pytester, sessions: Sessions, old:
     assert sessions.again() == 0
 
 
+def test_the_value_of_a_parameter(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    body = f"""
+import pytest
+@pytest.mark.parametrize("least", [pytest.param(0.1, id="low"), pytest.param(object(), id="any")])
+def test_it(kv, kv_workload, least):
+    assert kv.run({SHAPE}).hit_rate >= (least if isinstance(least, float) else 0)
+"""
+    pytester.makepyfile(test_it=body)
+    assert sessions.again() > 0
+    assert sessions.again() == 0
+    pytester.makepyfile(test_it=body.replace("0.1", "0.2"))
+    result, _ = sessions()
+    result.stdout.fnmatch_lines(["1 measured before (res), 1 now", "1 measured again: another test"])
+
+
+def test_an_inherited_test(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    base = f"class Base:\n    def test_it(self, kv, kv_workload):\n        assert kv.run({SHAPE}).hit_rate == 0.5\n"
+    pytester.makepyfile(common=base, test_mine="from common import Base\nclass TestMine(Base):\n    pass\n")
+    pytester.syspathinsert()
+    assert sessions.again() > 0
+    assert sessions.again() == 0
+    pytester.makepyfile(common=base.replace("==", "<="))
+    sessions()[0].stdout.fnmatch_lines(["1 measured again: another test"])
+
+
 def test_a_conftest_that_changed(pytester: pytest.Pytester, sessions: Sessions) -> None:
     pytester.makepyfile(ONE)
     pytester.makeconftest("import pytest\n@pytest.fixture\ndef limit(): return 1\n")
@@ -312,6 +344,7 @@ def test_what_was_not_decided_is_measured_again(pytester: pytest.Pytester, sessi
         @pytest.mark.hit_rate(0.5)
         def test_inconclusive(kv, kv_workload):
             kv.run({SHAPE})
+            kv.run({SHAPE})
             raise KVCacheError("no")
 
         def test_broken(kv, kv_workload):
@@ -334,7 +367,7 @@ def test_what_was_not_decided_is_measured_again(pytester: pytest.Pytester, sessi
     second, tokens = sessions()
     outcomes = {"failed": 3, "skipped": 1, "xfailed": 1}
     assert first.parseoutcomes() == second.parseoutcomes() == outcomes
-    assert tokens * 5 == before * 3
+    assert tokens * 6 == before * 4
     second.stdout.fnmatch_lines(
         [
             "2 measured before (res), 3 now",
@@ -378,6 +411,22 @@ def test_reruns(pytester: pytest.Pytester, sessions: Sessions) -> None:
     assert tokens == 0
 
 
+def test_a_rerun_that_comes_to_a_run_that_passed(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(f"""
+        from pathlib import Path
+        def test_it(kv, kv_workload):
+            if Path("mood").exists():
+                Path("mood").unlink()
+                raise AssertionError("not yet")
+            kv.run({SHAPE})
+    """)
+    assert sessions.again() > 0
+    (pytester.path / "mood").touch()
+    result, tokens = sessions("--reruns=1")
+    assert result.parseoutcomes() == {"passed": 1, "rerun": 1}
+    assert tokens == 0
+
+
 def test_options_of_pytest_decide_anew_what_a_failure_is(pytester: pytest.Pytester, sessions: Sessions) -> None:
     pytester.makepyfile(f"""
         import pytest
@@ -405,6 +454,16 @@ def test_a_body_that_catches_everything(pytester: pytest.Pytester, sessions: Ses
                 except BaseException:
                     pass
             assert {{}}
+    """)
+    assert sessions()[0].parseoutcomes() == {"failed": 1}
+    result, tokens = sessions()
+    assert result.parseoutcomes() == {"failed": 1}
+    assert tokens == 0
+
+
+def test_what_a_fixture_measures_at_its_end_belongs_to_no_result(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(f"""
+        import pytest
 
         @pytest.fixture
         def leave(kv, kv_workload):
@@ -415,11 +474,23 @@ def test_a_body_that_catches_everything(pytester: pytest.Pytester, sessions: Ses
         def test_teardown(kv, kv_workload, leave):
             kv.run({SHAPE})
     """)
-    first, _ = sessions()
-    second, tokens = sessions()
-    assert first.parseoutcomes() == second.parseoutcomes() == {"failed": 1, "passed": 1}
-    second.stdout.fnmatch_lines(["2 measured before (res), 0 now"])
-    assert tokens > 0  # of the fixture, which belongs to no test's result
+    assert sessions.again() > 0
+    result, tokens = sessions()
+    result.stdout.fnmatch_lines(["1 measured before (res), 0 now", "*1 passed*"])
+    assert tokens > 0
+
+
+def test_a_ctrl_c_is_one(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(f"""
+        def test_it(kv, kv_workload):
+            try:
+                kv.run({SHAPE})
+            except BaseException:
+                raise KeyboardInterrupt from None
+    """)
+    assert sessions.again() > 0
+    with pytest.raises(KeyboardInterrupt):  # pytester hands it on
+        sessions()
 
 
 def test_runs_at_the_same_time(pytester: pytest.Pytester, sessions: Sessions) -> None:

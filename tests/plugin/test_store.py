@@ -32,11 +32,11 @@ def test_what_was_appended_is_read(tmp_path: Path) -> None:
     store = Store(folder, "s")
     assert not folder.exists()
     later = replace(RESULT, ended="2026-01-02", nodeid="other")
-    for result in (later, RESULT, replace(RESULT, ended="2025")):
+    for result in (later, RESULT, replace(RESULT, ended="2027"), replace(RESULT, ended="2025")):
         store.append(result)
     store.close()
     before = Before.read(folder, "another session")
-    assert before.results == {"other": [later], RESULT.nodeid: [replace(RESULT, ended="2025"), RESULT]}
+    assert before.results == {"other": [later], RESULT.nodeid: [replace(RESULT, ended="2025"), RESULT, replace(RESULT, ended="2027")]}
     assert before.told(folder) == ""
     assert Before.read(folder, "s").results == {}
     assert Before.read(tmp_path / "missing", "x") == Before()
