@@ -1,4 +1,4 @@
-"""What of a call travels to the process that sends it, and what of its exchange comes back. Pure.
+"""What of a call travels to the process that sends it, and what of its exchange comes back.
 
 The parent keeps the call, so only what the child needs goes out, and only what it found out returns.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from pytest_kvcache.distribution import Latency
 from pytest_kvcache.endpoint import Endpoint, MetricsSource
 from pytest_kvcache.engines import shipped
 from pytest_kvcache.model import Exchange, Failure
-from pytest_kvcache.replies import readings
+from pytest_kvcache.replies import UsageReading, readings
 from pytest_kvcache.replies.usage import declared
 from pytest_kvcache.sending import wire
 from pytest_kvcache.sending.frames import Frame, Frames, framed
@@ -81,6 +81,21 @@ def test_an_exchange_comes_back_as_it_was(exchange: Exchange) -> None:
     assert back == exchange
     assert isinstance(back.chunks, array)
     assert type(back.failure) is type(exchange.failure)
+
+
+def test_nothing_new_is_left_behind() -> None:
+    """A field that is added to one of these has to travel, or to be known not to."""
+    here = {"queued", "phase", "prompt_len", "lookups", "partial", "session", "turn"}  # of the parent's own
+    later = {"scheduled", "earlier"}  # set where it was sent from
+    names = ("end", "sent", "first_content", "last_content", "chunks", "prompt_tokens", "cached_tokens", "failure")
+    told = {*names, "completion_tokens", "written_tokens", "finish_reason", "status", "text", "reasoning"}
+    ids = {"tool_calls", "prompt_ids", "output_ids"}
+    assert {f.name for f in fields(Exchange)} == here | later | told | ids
+    assert {f.name for f in fields(Failure)} == {"kind", "message", "retry_after"}
+    assert {f.name for f in fields(Call)} == here - {"queued"} | {"api", "body", "model", "samples", "usage"}
+    unused = {"metrics", "engine", "profiles"}  # by who only sends
+    assert {f.name for f in fields(Endpoint)} == {"base", "model", "api_key", "headers", "timeout"} | unused
+    assert {f.name for f in fields(UsageReading) if f.init} == {"rule", "absent_is_zero"}
 
 
 @pytest.mark.parametrize("ids", [[1, 2], (1, 2), range(1, 3), array("I", [1, 2]), array("q", [1, 2])])
