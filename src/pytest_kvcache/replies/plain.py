@@ -76,10 +76,13 @@ class Shape(NamedTuple):
         if whole:
             texts.append(last)
         lines = _lines(texts)
-        rebuilt = b"".join((before, (after + before).join(texts), after))
-        if lines is None or not piece.startswith(rebuilt, start):
+        if lines is None:
             return None
-        return Run(lines, len(texts), start + len(rebuilt))
+        begin, middle = start + len(before), (after + before).join(texts)
+        end = begin + len(middle)
+        if not piece.startswith(middle, begin) or not piece.startswith(after, end):
+            return None
+        return Run(lines, len(texts), end + len(after))
 
     def _beginning(self, piece: bytes, start: int) -> Run | None:
         """Return the events in front of the first thing between them that is another one."""
