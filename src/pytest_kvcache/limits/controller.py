@@ -39,10 +39,10 @@ class Move:
 class Controller:
     """Searches the highest level that holds.
 
-    It ramps while there is headroom, up to :data:`~pytest_kvcache.limits.steering.GROWTH` fold at once, then narrows
-    the gap between the highest level that held and the lowest that did not. When these are neighbours, the one that
-    held must do so for a second whole period, and a doubtful breach of the other one is tried once more. When the time
-    gets short, what was found is confirmed before anything higher is tried.
+    It ramps while there is headroom, up to :data:`~pytest_kvcache.limits.steering.GROWTH` fold at once; a level that
+    has ample of it is passed before its period is whole. Then it narrows the gap between the highest level that held
+    and the lowest that did not. When these are neighbours, the one must hold for a second whole period and the other
+    break once more. When the time gets short, what may be reported is assessed before anything higher is tried.
 
     Args:
         ladder: the levels.

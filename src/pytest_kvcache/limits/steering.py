@@ -40,4 +40,4 @@ def aim(floor: int, ceiling: int, used: tuple[float | None, float | None], *, ha
     if halve or low is None or high is None or not low < 1 < high:
         return (floor + ceiling) // 2
     share = (1 - low) / (min(high, CAP) - low)
-    return min(max(floor + math.floor(share * (ceiling - floor)), floor + 1), ceiling - 1)
+    return max(floor + math.floor(share * (ceiling - floor)), floor + 1)

@@ -166,7 +166,7 @@ def test_few_requests_are_lost_when_those_that_a_verdict_needs_would_be() -> Non
 
 def test_failures_and_silence_lose_a_period() -> None:
     assert is_lost(P95, stretch(requests=0, failed=3, seconds=5.0), 30.0)
-    assert not is_lost(P95, stretch([1.0] * 60, failed=1, seconds=1.0), 30.0)
+    assert not is_lost(P95, stretch([1.0] * 20, failed=1, seconds=10.0), 30.0)  # one may be chance
     assert is_lost(P95, stretch([1.0] * 60, failed=2, seconds=30.0), 30.0)
     assert not is_lost(P95, stretch([1.0] * 60, failed=2, seconds=3.0), 30.0)  # 2 of 620 by then
     assert is_lost(P95, stretch(seconds=1.0), 30.0, Stalled(1, 99.0))
