@@ -204,6 +204,17 @@ class Runner(Loads):
 
         return AsyncProbes(self._endpoint, self._settings, self._state)
 
+    @staticmethod
+    def rates(low: float = 0.0, high: float = 1.0, step: float = 0.05) -> list[float]:
+        """Return hit rates from ``low`` to ``high``, both included; for parametrised tests: ``pytest_kvcache.rates``.
+
+        Raises:
+            ConfigurationError: these are no rates.
+        """
+        from ..workloads.rates import rates
+
+        return rates(low, high, step)
+
     def measure(self) -> Measured:
         """Measure traffic of your own: ``with kv.measure() as m: ...`` or ``async with kv.measure() as m: ...``.
 
