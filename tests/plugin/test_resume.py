@@ -100,6 +100,9 @@ def measured(kv, kv_workload):
 def test_in_a_fixture(measured):
     assert measured.hit_rate == 0.5
 
+async def test_in_a_fixture_async(measured):
+    assert measured.hit_rate == 0.5
+
 @pytest.mark.parametrize("rate", [0.0, 0.25, 0.75])
 def test_sweep(kv, kv_workload, rate):
     kv.run(kv_workload.shared_prefix(requests=2, input_len=64, hit_rate=rate, output_len=1))
@@ -124,12 +127,12 @@ def test_what_was_measured_is_not_measured_again_and_all_reports_are_the_same(
         shared = ("-n", "2") if name == "third" else ()
         results.append(sessions(*(word.format(name) for word in words), *shared))
     assert [tokens > 0 for _, tokens in results] == [True, False, False]
-    outcomes = {"passed": 8, "failed": 3, "xfailed": 1}
+    outcomes = {"passed": 9, "failed": 3, "xfailed": 1}
     assert [result.parseoutcomes() for result, _ in results] == [outcomes] * 3
     paths = [pytester.path / name for name in ("first", "second", "third")]
     documents = [path.with_suffix(".json").read_text() for path in paths]
     assert documents[0] == documents[1] == documents[2]
-    assert len(json.loads(documents[0])["checks"]) == 11
+    assert len(json.loads(documents[0])["checks"]) == 12
     first, *others = (path.with_suffix(".xml") for path in paths)
     for other in others:
         assert properties(first) == properties(other)
@@ -141,8 +144,8 @@ def test_what_was_measured_is_not_measured_again_and_all_reports_are_the_same(
         "<Result hit rate 0.500, wanted at least 0.000: 128 of 256 tokens hit>.hit_rate"
     )
     lines = [[line for line in result.outlines if "measured" in line and "(res)" in line] for result, _ in results]
-    assert lines == [[f"{before} measured before (res), {11 - before} now"] for before in (0, 11, 11)]
-    assert len(kept(sessions.folder)) == 11
+    assert lines == [[f"{before} measured before (res), {12 - before} now"] for before in (0, 12, 12)]
+    assert len(kept(sessions.folder)) == 12
     text = results[1][0].stdout.str()
     assert "measured before: ended 20" in text
     assert text.count("Captured kvcache call") == text.count("  measured before: ended ") == 3
@@ -409,6 +412,55 @@ def test_reruns(pytester: pytest.Pytester, sessions: Sessions) -> None:
     result, tokens = sessions("--reruns=2")
     assert result.parseoutcomes() == {"failed": 1, "rerun": 2}
     assert tokens == 0
+
+
+def test_fixtures_that_measure(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    """In tests that name them and tests that do not, in any order, and what was set up before is torn down."""
+    pytester.makepyfile(f"""
+        import pytest
+        from pathlib import Path
+
+        def note(text):
+            with open("notes", "a") as file:
+                file.write(text + " ")
+
+        @pytest.fixture
+        def around():
+            yield note("up")
+            note("down")
+
+        @pytest.fixture
+        def measured(around, kv, kv_workload):
+            yield kv.run({SHAPE})
+
+        @pytest.fixture
+        async def awaited(around, kv, kv_workload):
+            yield await kv.arun({SHAPE})
+
+        def test_first(measured):
+            note("body")
+
+        @pytest.mark.usefixtures("measured")
+        def test_second():
+            note("body")
+
+        async def test_third(awaited):
+            note("body")
+
+        async def test_fourth(awaited, measured):
+            note("body")
+            assert not measured
+    """)
+    notes = pytester.path / "notes"
+    results = []
+    for _ in range(2):
+        results.append(sessions("--asyncio-mode=auto"))
+        assert results[-1][0].parseoutcomes() == {"passed": 3, "failed": 1}
+        results.append(notes.read_text())
+        notes.unlink()
+    assert results[1] == "up body down " * 4
+    assert results[3] == "up down " * 4
+    assert results[2][1] == 0
 
 
 def test_a_rerun_that_comes_to_a_run_that_passed(pytester: pytest.Pytester, sessions: Sessions) -> None:

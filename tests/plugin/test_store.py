@@ -36,13 +36,25 @@ def test_what_was_appended_is_read(tmp_path: Path) -> None:
         store.append(result)
     store.close()
     before = Before.read(folder, "another session")
-    assert before.results == {"other": [later], RESULT.nodeid: [replace(RESULT, ended="2025"), RESULT, replace(RESULT, ended="2027")]}
+    assert before.results == {
+        "other": [later],
+        RESULT.nodeid: [replace(RESULT, ended="2025"), RESULT, replace(RESULT, ended="2027")],
+    }
     assert before.told(folder) == ""
     assert Before.read(folder, "s").results == {}
     assert Before.read(tmp_path / "missing", "x") == Before()
     (path,) = files(folder)
     assert path.name.startswith("s.main.")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_json_has_not_becomes_what_it_has(tmp_path: Path) -> None:
+    store = Store(tmp_path, "s")
+    store.append(replace(RESULT, failure={10: Path("x"), 9: (1, 2)}, record={"verdict": "pass", "rate": float("inf")}))
+    store.close()
+    ((result,),) = Before.read(tmp_path, "x").results.values()
+    assert result.failure == {"10": "x", "9": [1, 2]}
+    assert result.record == {"verdict": "pass", "rate": float("inf")}
 
 
 def test_each_result_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

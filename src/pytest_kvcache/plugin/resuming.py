@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .fingerprint import Fingerprint, Untold
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from .store import Result
 
 
-class Restored(BaseException):
-    """Ends a test that was measured before; no error, so that no test takes it for one of its own."""
+class Restored(pytest.fail.Exception):  # type: ignore[name-defined,misc] # a class, which its type does not say
+    """Ends a test that was measured before; of pytest's own kind, so that it can end a fixture, and no ``Exception``."""
 
 
 @dataclass(slots=True)

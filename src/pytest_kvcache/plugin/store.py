@@ -97,7 +97,7 @@ class Store:
             OSError: it cannot be written. The next one goes to another file, since this one may end within a line.
         """
         content = asdict(result)
-        line = json.dumps({"schema": SCHEMA, "sha256": _digest(content), "result": content}).encode() + b"\n"
+        line = _text({"schema": SCHEMA, "sha256": _digest(content), "result": content}) + b"\n"
         try:
             if self._file is None:
                 self._file = self._open()
@@ -193,4 +193,9 @@ def _parsed(line: bytes) -> Result | str:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_text(content)).hexdigest()
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    """Return JSON; once it was read, it makes the same text again. What another plugin put there may be anything."""
+    return json.dumps(content, default=str).encode()
