@@ -130,6 +130,14 @@ def test_values_of_axes_are_plain(
     assert found["n"] == [1, 2]
 
 
+def test_parameters_of_plugins_are_no_axes(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile(
+        AXES.replace("PARAMETER]", "1]").replace('"n"', '"_n"').replace("x, n)", "x, _n)").replace("MARKER", "")
+    )
+    run(f"--kv-endpoint={sim}", "--kv-report=o.json").assert_outcomes(passed=2)
+    assert sweeps_of(pytester, "o.json") == []
+
+
 def test_the_marker_names_the_axes_that_matter(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     marker = "@pytest.mark.kv_sweep(axes=['x'])"
     pytester.makepyfile(test_a=AXES.replace("PARAMETER]", "1, 2]").replace("MARKER", marker))

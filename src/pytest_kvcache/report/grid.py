@@ -7,7 +7,7 @@ from typing import Any
 
 from ..figures import duration
 from .columns import UNKNOWN, aligned
-from .levels import level_number, unit
+from .levels import level_number, level_text, unit
 from .plain import Record
 from .sweeps import is_number, ordered_rows, rows_by
 
@@ -18,6 +18,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("hit rate", "hit_rate", "{:.3f}".format),
     ("TTFT p50", "ttft_p50_s", duration),
     ("output tok/s", "output_tok_s", "{:,.0f}".format),
+    ("at", "level", level_text),
     ("{} that holds", "limit", level_number),
 )
 
@@ -27,10 +28,17 @@ def grid(sweep: Record) -> list[str]:
     cells = sweep["cells"]
     axes = [axis for axis in sweep["axes"] if len(axis["values"]) > 1] or sweep["axes"][:1]
     fixed = [f"{axis['name']} {_text(axis['values'][0])}" for axis in sweep["axes"] if axis not in axes]
+    fixed += filter(None, (_level(cells),))
     at = f" at {', '.join(fixed)}" if fixed else ""
     lines = [f"sweep {sweep['name']}{at}: {_counted(cells)}"]
     lines += [f"  {line}" for line in (_one_axis(axes[0], cells) if len(axes) == 1 else _several(axes, cells))]
     return lines + [f"  {line}" for line in sweep["statements"]]
+
+
+def _level(cells: Sequence[Record]) -> str | None:
+    """Return the level that all figures are from; None when there is none, or more than one."""
+    levels = {level_text(cell["level"]) for cell in cells if cell["requests"]}
+    return levels.pop() if len(levels) == 1 and any(cell["level"] is not None for cell in cells) else None
 
 
 def _counted(cells: Sequence[Record]) -> str:
@@ -85,7 +93,9 @@ def _width(block: Sequence[str]) -> int:
 def _figures(cells: Sequence[Record]) -> list[tuple[str, str, Callable[[Any], str]]]:
     """Return what is known of any cell: title, key and form."""
     level = unit([cell["limit"] for cell in cells])
-    return [(f.format(level), key, form) for f, key, form in _FIGURES if any(cell[key] is not None for cell in cells)]
+    known = [figure for figure in _FIGURES if any(cell[figure[1]] is not None for cell in cells)]
+    in_title = "level" if _level(cells) is not None else None
+    return [(title.format(level), key, form) for title, key, form in known if key != in_title]
 
 
 def _across(axes: Sequence[Record]) -> Record:

@@ -258,6 +258,26 @@ def test_limits_are_a_figure_of_their_own() -> None:
     ]
 
 
+def test_the_level_that_figures_are_from_stands_in_the_title_or_beside_them() -> None:
+    def shown(*levels: int) -> list[str]:
+        return grid(one([check({"n": n}, run=at(level)) for n, level in enumerate(levels)]))
+
+    assert shown(8, 8)[:2] == [
+        "sweep t.py::test at concurrency 8: 2 passed",
+        "  n  hit rate  TTFT p50  output tok/s",
+    ]
+    assert shown(8, 16)[:3] == [
+        "sweep t.py::test: 2 passed",
+        "  n  hit rate  TTFT p50  output tok/s              at",
+        "  0     0.700    200 ms           100   concurrency 8",
+    ]
+    beside = grid(one([check({"n": 0}, run=at(8)), check({"n": 1})]))
+    assert beside[0] == "sweep t.py::test: 2 passed"
+    assert [line.split()[-1] for line in beside[1:4]] == ["at", "8", "-"]
+    lost = grid(one([check({"n": 0}, run=at(8)), check({"n": 1}, run=at(8)), check({"n": 2}, run=None)]))
+    assert lost[0].startswith("sweep t.py::test at concurrency 8: ")
+
+
 def test_an_axis_without_any_value_is_no_error() -> None:
     assert grid(one([check({"x": None}, marked=True)]))[0] == "sweep t.py::test: 1 passed"
 
