@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Restored(pytest.fail.Exception):  # type: ignore[name-defined,misc] # a class, which its type does not say
-    """Ends a test that was measured before; of pytest's own kind, so that it can end a fixture, and no ``Exception``."""
+    """Ends a test that was measured before; of pytest's own kind, so that it can end a fixture. No ``Exception``."""
 
 
 @dataclass(slots=True)
