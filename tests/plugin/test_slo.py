@@ -91,12 +91,12 @@ def test_both_markers(
 
 
 def test_a_level_of_its_own_for_each_step(pytester: pytest.Pytester, run: Run, slow: str) -> None:
-    workload = "kv_workload.shared_prefix(requests=8, input_len=200, hit_rate=0, output_len=3)"
-    steps = f"kv.steps({workload}, [2, 4], duration=0.5)"
+    workload = "kv_workload.shared_prefix(requests=8, input_len=800, hit_rate=0, output_len=3)"
+    steps = f"kv.steps({workload}, [4, 8], duration=0.9)"
     pytester.makepyfile(of("@pytest.mark.kv_slo(ttft_p50=0.001)", steps))
     result = run(f"--kv-endpoint={slow}", "--kv-report=out.json")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["TTFT p50 * at concurrency 2, wanted at most 1.00 ms (*) [[]KV207[]]"])
+    result.stdout.fnmatch_lines(["TTFT p50 * at concurrency 4, wanted at most 1.00 ms (*) [[]KV207[]]"])
     (test,) = json.loads((pytester.path / "out.json").read_text())["checks"]
     assert [single["verdict"] for single in test["runs"]] == ["fail", "fail"]
 

@@ -168,7 +168,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     """Judge what was measured and keep the record where the report, JUnit and the session find it."""
     from ..model import Finding, Verdict
 
-    verdict = state.verdict()
+    verdict = together = state.verdict()
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
         verdict = Verdict(
@@ -178,7 +178,8 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
             target_from=verdict.target_from,
             findings=(finding,),
         )
-    _keep(item, state, verdict, [(m, state.verdict_on(m)) for m in state.measurements])
+    alone = len(state.measurements) == 1 and state.speed_up is None  # then it is judged already
+    _keep(item, state, verdict, [(m, together if alone else state.verdict_on(m)) for m in state.measurements])
     return verdict
 
 
