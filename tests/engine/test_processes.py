@@ -27,6 +27,7 @@ from pytest_kvcache.model import Exchange, Request
 from pytest_kvcache.pace import Pace
 from pytest_kvcache.reconcile import sent
 from pytest_kvcache.replies import readings
+from pytest_kvcache.replies.usage import declared
 from pytest_kvcache.sending.pool import Pool
 from pytest_kvcache.site import Site
 from pytest_kvcache.target import inspect
@@ -241,6 +242,13 @@ async def test_what_an_agent_needs_of_an_answer_comes_through() -> None:
     assert (exchange.finish_reason, exchange.status) == ("tool_calls", 200)
     assert len(exchange.chunks) == 4
     assert (exchange.first_content, exchange.last_content) == (exchange.chunks[0], exchange.chunks[-1])
+
+
+async def test_each_call_has_its_own_way_to_read_usage() -> None:
+    uncached = declared(readings("chat"), prompt_is="uncached")
+    async with served(whole) as url, Pool(Endpoint(url), 1) as pool:
+        told = [await pool.send(replace(CALL, usage=usage)) for usage in ((), uncached, (), uncached)]
+    assert [e.prompt_tokens for e in told] == [3, 5, 3, 5]
 
 
 async def test_nobody_listens_too_slow_and_no_json() -> None:
