@@ -93,6 +93,18 @@ def test_intervals_stand_beside_values() -> None:
     assert attained(WHOLE, output_tok_s=1).low is None  # a run's ends are no steady state
 
 
+def test_the_throughput_of_a_level_has_an_interval_from_its_parts() -> None:
+    exchanges = [answer(0.02, sent=0.1 * at, tokens=2 + at % 3, step=0.01) for at in range(400)]
+    kept = level(exchanges, 0.0, 40.0)
+    for limits, value in (({"output_tok_s": 1}, 30), ({"input_tok_s": 1}, 1000), ({"goodput": 1, "ttft": 1}, 10)):
+        found = attained(kept, **limits)
+        assert found.value == pytest.approx(value, rel=0.01)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low <= found.value <= found.high  # type: ignore[operator] # it has a value
+    assert attained(kept, output_tok_s=1).low != attained(kept, output_tok_s=1).high
+
+
 def test_gaps_of_an_answer_count_as_one_for_the_interval() -> None:
     few = run(HUNDRED[:5])  # 50 gaps of 5 answers
     found = one(few, itl_p95=1)
