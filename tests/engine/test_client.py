@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from pytest_kvcache.apis import PATHS
-from pytest_kvcache.client import Call, Client
+from pytest_kvcache.client import Call, Client, _Body
 from pytest_kvcache.endpoint import Endpoint, parse_base_url
 from pytest_kvcache.engines.rules import UsageRule
 from pytest_kvcache.errors import EndpointError, NoModelList, ProtocolError
@@ -106,6 +106,62 @@ async def test_stamps_are_in_order_and_ttft_counts_from_the_body_sent() -> None:
     assert exchange.ttft >= 0.045  # the role event is no token
     assert list(exchange.chunks) == [exchange.first_content]
     assert exchange.last_content == exchange.first_content
+
+
+async def test_a_large_body_was_sent_when_its_last_part_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("pytest_kvcache.client.time.monotonic", lambda: float(next(clock)))
+    parts: list[bytes] = []
+
+    class Writer:
+        async def write(self, part: bytes) -> None:
+            parts.append(part)
+
+    content = bytes(range(256)) * 9000
+    body = _Body(content)
+    assert (body.sent, body.size, body.content_type) == (None, len(content), "application/json")
+    await body.write(Writer())  # type: ignore[arg-type] # all that is used of one
+    assert (b"".join(parts), len(parts), body.sent) == (content, 3, 2.0)
+
+
+async def test_first_and_last_content_of_a_stream_in_several_pieces() -> None:
+    word = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+    role = b'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'
+    done = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    exchange = await one(sends(role, word, word + word, word[:20], word[20:] + done))
+    assert (exchange.text, len(exchange.chunks), exchange.failure) == ("xxxx", 4, None)
+    assert list(exchange.chunks) == sorted(exchange.chunks)
+    assert (exchange.first_content, exchange.last_content) == (exchange.chunks[0], exchange.chunks[3])
+
+
+async def test_a_server_does_not_tell_requests_apart_by_cookies() -> None:
+    seen: list[str | None] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Cookie"))
+        response = web.json_response(ANSWERS["chat"])
+        response.set_cookie("replica", "1")
+        return response
+
+    async with serving(handler) as client:
+        client.endpoint = Endpoint(client.endpoint.base.replace("127.0.0.1", "localhost"))
+        await client.send(CALL)
+        await client.send(CALL)
+    assert seen == [None, None]
+
+
+async def test_requests_share_connections() -> None:
+    ports: set[object] = set()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        ports.add(request.transport.get_extra_info("peername"))
+        return await sends(b'data: {"choices":[{"text":"a","finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')(request)
+
+    async with serving(handler) as client:
+        for _ in range(5):
+            assert (await client.send(CALL)).ok
+    assert len(ports) == 1
 
 
 async def test_whole_answers() -> None:

@@ -227,6 +227,21 @@ def test_whatever_stands_between_plain_events(form: str, place: int, text: str) 
             assert outcome(fast(APIS[form], pieces, phrases)) == expected
 
 
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_what_cannot_stand_in_a_string_and_what_can(form: str) -> None:
+    raw = [
+        rb"\u12g4", rb"\u12", rb"\u00e9", rb"\uD83D", rb"\uDE00", rb"\x", rb"\/", b"\\", rb"\\", b'\\"', b'"', b"\t",
+        b"\0", b"a\nb", b"a\n\nb", b"\xff", b"\xe6\xbc", b"\xa2", b"\x7f", rb"\n", "漢".encode(), b"",
+        b"\xef\xbb\xbf", b"a" * 999,
+    ]  # fmt: skip
+    first, second = (event(FORMS[form]("@", 1)) for _ in range(2))
+    for text in raw:
+        odd = first.replace(b"@", text)
+        for said in ([first, odd], [first, second, odd, second], [first, second, odd, odd, second, second]):
+            for pieces in (said, [b"".join(said)], [first, b"".join(said[1:])]):
+                assert outcome(fast(APIS[form], pieces)) == outcome(in_full(APIS[form], pieces))
+
+
 @pytest.mark.parametrize("name", sorted(str(path.relative_to(DATA)) for path in DATA.glob("*/*.sse")))
 def test_recorded_streams_one_by_one_and_all_at_once(name: str) -> None:
     sent = (DATA / name).read_bytes()
