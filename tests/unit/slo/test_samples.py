@@ -165,13 +165,13 @@ def steady(seconds: int) -> list[float]:
 
 
 def test_a_level_is_cut_into_equal_parts() -> None:
-    exchanges = [answer(0.02, sent=sent, tokens=3, step=0.02) for sent in steady(20)]  # 0.06 s each, 10 a second
-    (sample,) = samples_of([level(exchanges, 0.0, 20.0)], PerRequest(ttft=1))
+    exchanges = [answer(0.02, sent=sent, tokens=3, step=0.02) for sent in steady(50)]  # 0.06 s each, 10 a second
+    (sample,) = samples_of([level(exchanges, 5.0, 45.0)], PerRequest(ttft=1))  # parts of 2 s
     assert {len(parts) for parts in sample.batches.values()} == {20}
     assert sample.batches["output_tok_s"] == pytest.approx([30.0] * 20, abs=0.5)
     assert sample.batches["input_tok_s"] == pytest.approx([1000.0] * 20)
     assert sample.batches["goodput"] == pytest.approx([10.0] * 20)
-    assert sum(sample.batches["goodput"]) == sample.good
+    assert 2 * sum(sample.batches["goodput"]) == sample.good
 
 
 def test_parts_are_at_least_as_long_as_a_request() -> None:
