@@ -135,7 +135,7 @@ class Controller:
         not waited for longer than twice the time.
         """
         assessments = stretch.seconds / (WHOLE * self._assessment)
-        if assessments < 1 or 0 < stretch.requests < self._asked.needed:
+        if assessments < 1:
             return True
         samples = min(samples_for(objective, stretch) for objective in self._asked.objectives)
         if samples >= self._asked.needed:

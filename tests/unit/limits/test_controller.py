@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -86,6 +87,7 @@ def test_answers_whose_beginning_was_before_the_period_do_not_count() -> None:
     controller = Controller(users(), P95, assessment=30.0, duration=900.0)
     few = stretch([1.8] * 19, requests=50, level=controller.level, seconds=30.0)
     assert controller.next(few).action == "on"
+    assert controller.next(replace(few, end=few.end + 90.0)).action == "on"
     assert controller.next(stretch([1.8] * 20, requests=50, level=controller.level, seconds=33.0)).action == "change"
 
 
@@ -276,6 +278,18 @@ def test_levels_that_were_only_passed_are_not_reported() -> None:
         " period; not converged: the time was over before concurrency 40 was assessed"
     )
     assert next((p.held, p.why) for p in found.periods) == ("transition", "passed: the limit is far above")
+
+
+def test_periods_that_held_alone_may_not_hold_together() -> None:
+    controller = Controller(Ladder.of_rate(10.0, 1.0, 10.0), of_rate(2.0), assessment=30.0, duration=900.0)
+    slow = stretch([1.5] * 240, level=controller.level, good=240)  # 67 of 300 may be missing, 103 of 600
+    assert controller.next(slow).action == "again"
+    assert controller.next(slow).action == "done"
+    found = controller.finish()
+    assert (found.level, found.converged, [p.held for p in found.periods]) == (None, True, ["held", "held"])
+    assert found.sentence == (
+        "no level held; 10 req/s did not hold over 2 periods together: 8 of 10 req/s ended: the queue grows"
+    )
 
 
 def test_every_period_is_told_in_order() -> None:
