@@ -66,7 +66,7 @@ def _runs(record: Record) -> list[str]:
         lines += _search(run) if run["limit"] is not None else []
     for title in dict.fromkeys(run["title"] for run in levels):
         of_it = [run for run in levels if run["title"] == title]
-        notes = dict.fromkeys(note for run in of_it for note in run["notes"])
+        notes = [note for note in of_it[0]["notes"] if all(note in run["notes"] for run in of_it)]
         lines += [f"  {title}", *(f"  {note}" for note in notes), *(f"    {row}" for row in levels_table(of_it))]
     if len(levels) == 1:
         lines += [line for run in levels for line in (*_turns(run), *waterfall(run["waterfall"]))]

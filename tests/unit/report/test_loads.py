@@ -177,6 +177,7 @@ def test_levels_are_one_table() -> None:
     quiet = measured(PLAIN, pressure=Pressure(preemptions=0, kv_usage_peak=0.1, waiting_peak=0), notes=("a note",))
     busy = replace(quiet, pressure=Pressure(preemptions=12, kv_usage_peak=0.98, waiting_peak=25))
     slow = ClientLoad(samples(0.5), samples(), None)
+    quiet = replace(quiet, notes=("a note", "of this level alone"))
     few = [at(8, quiet), at(1024, replace(busy, client=slow), ttft=samples(), input_tokens=None)]
     assert lines(judged(*few, status="pass"))[2:-1] == [
         "  a title",
