@@ -41,13 +41,13 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
         composed: what was sent.
         space: what separates the caches of requests.
     """
-    prediction = _prediction(measured, composed, space)
+    asked = _asked(measured, composed, space)
+    prediction = _prediction(measured, composed, space, asked)
     if prediction is not None:
         measured = replace(measured, prediction=replace(prediction, fresh=composed.fresh))
     if not measured.exchanges:
         return measured
-    asked = None if prediction is None else _asked(measured, composed, space)
-    if asked is None:
+    if prediction is None or asked is None:
         notes = (*measured.notes, *_too_many(measured))
         return replace(measured, divergence=_divergence(measured, composed), notes=notes)
     simulated = _simulated(measured, asked)
@@ -60,9 +60,9 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
     )
 
 
-def _prediction(measured: Measurement, composed: Composed, space: SpaceOf) -> Prediction | None:
+def _prediction(measured: Measurement, composed: Composed, space: SpaceOf, asked: _Asked | None) -> Prediction | None:
     facts = measured.facts
-    lookups = load_lookups(composed, measured.exchanges, space)
+    lookups = load_lookups(composed, measured.exchanges, space) if asked is None else asked.load
     if lookups is None:
         return _by_usage(measured, composed, facts)
     order: Sequence[int] = ()
@@ -73,8 +73,8 @@ def _prediction(measured: Measurement, composed: Composed, space: SpaceOf) -> Pr
     found = predict(
         lookups,
         facts.grain,
-        prefill=lookups_of(composed.prefill(), space),
-        warmed=lookups_of(composed.warmed(), space),
+        prefill=lookups_of(composed.prefill(), space) if asked is None else asked.prefill,
+        warmed=lookups_of(composed.warmed(), space) if asked is None else asked.warmed,
         exact=facts.grain_known,
     )
     return _in_place(found, order) if order else found
@@ -99,10 +99,13 @@ def _in_place(prediction: Prediction, order: Sequence[int]) -> Prediction:
 
 
 def _asked(measured: Measurement, composed: Composed, space: SpaceOf) -> _Asked | None:
-    prediction = measured.prediction
-    if prediction is None or prediction.query_tokens > _MOST_TOKENS or len(measured.exchanges) > _MOST_REQUESTS:
+    """Compose all that was sent once, and hold it; None where that is too much, or not known."""
+    exchanges = measured.exchanges
+    if not 0 < len(exchanges) <= _MOST_REQUESTS:
         return None
-    load = load_lookups(composed, measured.exchanges, space)
+    if sum(e.prompt_tokens or e.prompt_len or 0 for e in exchanges) > _MOST_TOKENS:
+        return None
+    load = load_lookups(composed, exchanges, space)
     if load is None:
         return None
     prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)
