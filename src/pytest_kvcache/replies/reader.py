@@ -131,7 +131,7 @@ class Reader:
         for shape, escaped in shapes(event, text):
             [trial] = self._events.feed(shape.holding(escaped + b"."))
             other = self._answer.read(trial.data)
-            if isinstance(other, Piece) and other.alone == f"{text}." and bool(other.reasoning) == reasoning:
+            if isinstance(other, Piece) and other.alone == f"{text}.":
                 self._texts = [Texts(shape, reasoning), *self._texts][:_SHAPES]
                 if self._phrases is not None and self._head is not None and shape.before.startswith(self._head):
                     self._phrases.note_texts(Texts(Shape(shape.before[len(self._head) :], shape.after), reasoning))
