@@ -26,11 +26,7 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[s
     ]
 
 
-def told(rows: Sequence[Sequence[str]], always: int = 1) -> list[tuple[str, ...]]:
-    """Return rows without the columns that tell nothing below their header; the first ``always`` stay."""
-    kept = [
-        column
-        for column in range(len(rows[0]))
-        if column < always or any(row[column] not in ("", UNKNOWN) for row in rows[1:])
-    ]
-    return [tuple(row[column] for column in kept) for row in rows]
+def told(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return rows without the columns that tell nothing below their header."""
+    kept = [n for n in range(len(rows[0])) if any(row[n] not in ("", UNKNOWN) for row in rows[1:])]
+    return [tuple(row[n] for n in kept) for row in rows]

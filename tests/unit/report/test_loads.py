@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pytest_kvcache.model import ClientLoad, Failure, Finding, Level, Period, Pressure, Tokens
+from pytest_kvcache.model import ClientLoad, Failure, Finding, Level, Loss, Period, Pressure, Tokens, Waterfall
 from pytest_kvcache.report.levels import headline, levels_table
 from pytest_kvcache.report.loads import client
 from pytest_kvcache.report.plain import Record
@@ -205,6 +205,13 @@ def test_a_column_that_nobody_tells_is_left_out_and_one_that_says_why_stands_las
     assert levels_table(judged(at(8))["runs"])[1].endswith("0.700  fail")
     assert levels_table(judged(at(8), status="pass")["runs"])[1].endswith("0.700")
     assert levels_table([]) == []
+
+
+def test_where_reuse_was_lost_at_one_level_and_not_at_each_of_several() -> None:
+    fall = Waterfall(1200, (Loss("cold", 500, "1 request"),), 700)
+    run = measured(PLAIN, waterfall=fall)
+    assert "    could be reused   1,200" in lines(judged(at(8, run), status="pass"))
+    assert not any("could be reused" in line for line in lines(judged(at(8, run), at(16, run), status="pass")))
 
 
 def test_rates_in_the_table() -> None:
