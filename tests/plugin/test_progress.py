@@ -115,6 +115,33 @@ def test_the_bar_of_a_load_fills_with_time_and_starts_anew_with_a_level(monkeypa
     assert screen.written.endswith("\r\x1b[K")
 
 
+def test_requests_of_a_load_that_lasts_are_no_share_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
+    screen = Screen(tty=False)
+    bar = shown(screen)
+    bar("load", 310, 0)
+    assert screen.written == ""
+    bar("load", 310, 400)
+    assert screen.written == "\ntest_load: load 310/400"
+
+
+STEPS = """
+def test_steps(kv, kv_workload):
+    requests = kv_workload.shared_prefix(requests=8, input_len=64, hit_rate=0.5, output_len=1)
+    kv.steps(requests, [1, 2], duration=1.2)
+"""
+
+
+def test_levels_tell_of_themselves(
+    pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
+    pytester.makepyfile(STEPS)
+    result = run(f"--kv-endpoint={sim}")
+    result.stdout.re_match_lines([rf"test_steps: concurrency {level}, \d s left, \d+ requests" for level in (1, 2)])
+    result.stdout.no_re_match_line("test_steps: load .*")
+
+
 def test_a_shorter_bar_leaves_nothing_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_BAR_EVERY", 0.0)
     monkeypatch.setenv("TERM", "xterm")

@@ -42,8 +42,9 @@ class Progress:
         return cls(config, name)
 
     def __call__(self, phase: Phase, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` requests of a phase have ended."""
-        self._show(f"{phase} {done}/{total}", done / max(1, total))
+        """Show that ``done`` of ``total`` requests of a phase have ended; of a load that lasts, 0: see :meth:`load`."""
+        if total:
+            self._show(f"{phase} {done}/{total}", done / total)
 
     def load(self, level: Level, seconds_left: float, done: int, *, period: int | None = None) -> None:
         """Show what is asked of the client, and how long for.
