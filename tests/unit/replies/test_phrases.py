@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kvcache.apis import PATHS
 from pytest_kvcache.engines.rules import UsageRule
 from pytest_kvcache.replies import Answer, Phrases, Reader, UsageReading, readings
 from pytest_kvcache.replies.openai import choices
@@ -192,3 +193,8 @@ def test_halves_of_characters_stay_halves() -> None:
 
 def test_readings_know_where_they_look() -> None:
     assert {path.root for reading in readings("chat") for path in reading.paths} == {"usage", "timings"}
+
+
+@pytest.mark.parametrize("api", sorted(PATHS))
+def test_only_the_forms_of_openai_have_a_head(api: str) -> None:
+    assert Answer(api).has_head == (api in ("chat", "completions"))
