@@ -7,6 +7,9 @@ closed loop of N users the prompts of all others stand before one's own as soon 
 
 and the highest N with a TTFT of at most T is floor((T + D) / S). In an open loop with constant gaps of g seconds the
 k-th request waits k * (S - g) where that is above 0.
+
+Service times are long, so that a machine with much other work to do changes nothing: what is late by less than half of
+one is still told apart.
 """
 
 from __future__ import annotations
@@ -33,18 +36,18 @@ from pytest_kvcache.workloads import SharedPrefix
 from pytest_kvcache.workloads.lasting import Lasting
 
 LENGTH, BLOCK = 1024, 16
-OUTPUT, DECODE = 11, 0.01
+SERVICE = 0.1
+OUTPUT, DECODE = 11, 0.04
 D = (OUTPUT - 1) * DECODE
 SHARES = (0.0, 0.5, 0.9)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A running engine on which a prompt of this cached share takes ``service`` seconds."""
+    """A running engine on which a prompt of this cached share takes :data:`SERVICE` seconds."""
 
     url: str
     share: float
-    service: float
 
     @property
     def cached(self) -> int:
@@ -54,17 +57,13 @@ class Engine:
     def workload(self) -> SharedPrefix:
         return SharedPrefix(50, LENGTH, prefix_len=self.cached, prefixes=2, output_len=OUTPUT, align=None)
 
-    def users(self, ttft: float) -> int:
-        """How many users have a TTFT of at most so many seconds."""
-        return math.floor((ttft + D) / self.service)
-
 
 @pytest.fixture(scope="module", params=SHARES, ids=lambda share: f"{share:.0%} cached")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     cached = int(LENGTH * request.param) // BLOCK * BLOCK
-    rate = (LENGTH - cached) / 0.025
+    rate = (LENGTH - cached) / SERVICE
     with SimProcess("--prefill-rate", f"{rate}", "--decode-time", f"{DECODE}", "--batch-slots", "512") as process:
-        yield Engine(process.url, request.param, 0.025)
+        yield Engine(process.url, request.param)
 
 
 def plan(seed: int, pace: Pace) -> Plan:
@@ -72,22 +71,22 @@ def plan(seed: int, pace: Pace) -> Plan:
 
 
 def search(engine: Engine, seed: int, ttft: float, start: int) -> Measurement:
-    ladder, asked = Ladder.of_concurrency(start, 1, 100), of_concurrency(ttft)
+    ladder, asked = Ladder.of_concurrency(start, 1, 40), of_concurrency(ttft, "avg")
 
     async def searched() -> Measurement:
         pace = Pace(start)
         async with bench(Endpoint(engine.url), engine.workload, plan(seed, pace)) as made:
-            controller = Controller(ladder, asked, assessment=0.9, duration=40.0)
-            searching = Searching(controller, 0.9, 40.0, asked.each)
+            controller = Controller(ladder, asked, assessment=1.5, duration=60.0)
+            searching = Searching(controller, 1.5, 60.0, asked.each)
             return await made.measure(Lasting(made.composed), pace, searching)
 
     return asyncio.run(searched())
 
 
-@pytest.mark.parametrize(("seed", "users", "start"), [(1, 9, 2), (2, 13, 7)])
+@pytest.mark.parametrize(("seed", "users", "start"), [(1, 8, 2), (2, 11, 7)])
 def test_a_search_finds_the_capacity_within_one_step(engine: Engine, seed: int, users: int, start: int) -> None:
-    ttft = (users + 0.5) * engine.service - D  # half a service time from the level below and above
-    assert engine.users(ttft) == users
+    ttft = (users + 0.5) * SERVICE - D  # half a service time from the level below and above
+    assert math.floor((ttft + D) / SERVICE) == users
     measured = search(engine, seed, ttft, start)
     limit = measured.limit
     assert limit is not None
@@ -109,18 +108,18 @@ def test_a_search_finds_the_capacity_within_one_step(engine: Engine, seed: int, 
 
 
 def test_steps_give_the_known_throughput(engine: Engine) -> None:
-    levels = [Level(concurrency=users) for users in (1, 3, 12)]
+    levels = [Level(concurrency=users) for users in (1, 3, 8)]
 
     async def measured() -> list[list[Measurement]]:
         async with bench(Endpoint(engine.url), engine.workload, plan(3, Pace())) as made:
-            return await measure_steps(made, levels, 1.5)
+            return await measure_steps(made, levels, 2.5)
 
     for (measurement,), level in zip(asyncio.run(measured()), levels, strict=True):
         stretch, users = measurement.stretch, level.value
         assert stretch is not None
-        known = min(users / (engine.service + D), 1 / engine.service) * OUTPUT
+        known = min(users / (SERVICE + D), 1 / SERVICE) * OUTPUT
         assert stretch.output_tok_s == pytest.approx(known, rel=0.2), level
-        assert stretch.ttft.p50 == pytest.approx(max(engine.service, users * engine.service - D), abs=0.02)
+        assert stretch.ttft.p50 == pytest.approx(max(SERVICE, users * SERVICE - D), abs=0.06)
         assert stretch.hit_rate == pytest.approx(engine.share, abs=0.01)
         assert measurement.prediction is not None
         assert measurement.counters is not None
@@ -129,40 +128,39 @@ def test_steps_give_the_known_throughput(engine: Engine) -> None:
 
 
 def test_goodput_is_what_was_asked_for_until_the_queue_grows() -> None:
-    service, each = 0.025, PerRequest(ttft=0.1125)
-    with SimProcess("--prefill-rate", f"{LENGTH / service}", "--decode-time", "0", "--batch-slots", "512") as process:
-        levels = [Level(rate=20.0), Level(rate=80.0)]
+    each = PerRequest(ttft=0.475)
+    with SimProcess("--prefill-rate", f"{LENGTH / SERVICE}", "--decode-time", "0", "--batch-slots", "512") as process:
+        levels = [Level(rate=5.0), Level(rate=20.0)]
         shape = SharedPrefix(requests=50, input_len=LENGTH, prefix_len=0, output_len=2, align=None)
 
         async def measured() -> list[list[Measurement]]:
-            pace = Pace(None, 20.0, "constant")
+            pace = Pace(None, 5.0, "constant")
             async with bench(Endpoint(process.url), shape, plan(4, pace)) as made:
-                return await measure_steps(made, levels, 1.0, each=each)
+                return await measure_steps(made, levels, 2.0, each=each)
 
         (below,), (above,) = asyncio.run(measured())
     assert below.stretch is not None
-    assert below.stretch.goodput == pytest.approx(20, abs=2)
-    # every further request waits 12.5 ms longer: 25, 37.5, 50, ... 112.5 are good, and then none is
+    assert below.stretch.goodput == pytest.approx(5, abs=0.5)
+    # every further request waits 50 ms longer: 100, 150, 200, ... 450 are good, and then none is
     assert 6 <= sum(is_good(e, each) for e in above.exchanges) <= 9
     assert above.stretch is not None
-    assert above.stretch.requests > 30  # it does its 40 a second all the same
+    assert above.stretch.requests == pytest.approx(20, abs=3)  # it does its 10 a second all the same
 
 
-def test_a_rate_is_found_below_what_the_engine_can_do() -> None:
-    service = 0.02  # 50 requests a second
-    with SimProcess("--prefill-rate", f"{LENGTH / service}", "--decode-time", "0", "--batch-slots", "512") as process:
-        ladder, asked = Ladder.of_rate(5.0, 0.2, 500.0), of_rate(max_ttft=0.25, attainment=0.9)
+def test_a_rate_is_found_that_the_engine_can_do() -> None:
+    with SimProcess("--prefill-rate", f"{LENGTH / 0.05}", "--decode-time", "0", "--batch-slots", "512") as process:
+        ladder, asked = Ladder.of_rate(4.0, 0.25, 100.0), of_rate(max_ttft=0.5, attainment=0.9)
         shape = SharedPrefix(requests=50, input_len=LENGTH, prefix_len=0, output_len=2, align=None)
-        pace = Pace(None, 5.0, "constant")
+        pace = Pace(None, 4.0, "constant")
 
         async def searched() -> Measurement:
             async with bench(Endpoint(process.url), shape, plan(5, pace)) as made:
-                controller = Controller(ladder, asked, assessment=2.0, duration=60.0)
-                searching = Searching(controller, 2.0, 60.0, asked.each)
+                controller = Controller(ladder, asked, assessment=3.0, duration=90.0)
+                searching = Searching(controller, 3.0, 90.0, asked.each)
                 return await made.measure(Lasting(made.composed), pace, searching)
 
         limit = asyncio.run(searched()).limit
     assert limit is not None
     assert limit.level is not None
     assert limit.level.rate is not None
-    assert 50 / 1.2 / 1.2 <= limit.level.rate <= 50 * 1.2, limit.sentence
+    assert 20 / 1.25 / 1.25 <= limit.level.rate <= 20 * 1.25, limit.sentence  # within one step of 20 a second

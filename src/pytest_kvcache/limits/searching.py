@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..live import Live
-from ..model import Level, PerRequest, Stretch
+from ..model import Level, Limit, PerRequest, Stretch
 from ..stretch import stretch_of
 from .breach import Stalled
 from .controller import Controller
 from .timed import Told
+from .tried import pooled
 
 _LOOKS = 10  # in an assessment: what is lost before its end need not be waited for
 _LONG = 2.0  # times the longest whole answer so far: who waits longer does not wait for the same reason
+_FILL = 1.0  # seconds at most until as many are going as are allowed
+_TICK = 0.01
 
 
 @dataclass(slots=True)
 class Searching:
     """Turns a load up and down as a controller says, until it is done or the time is over.
 
-    A change of level counts from when every request that was in flight has ended: what an overload has left behind is
-    not billed to the level after it.
+    A level counts from when every request that was in flight at the change has ended, and those that begin at once when
+    it is turned up have as well: neither what an overload has left behind nor the burst of new sessions is the level's.
 
     Attributes:
         controller: decides.
@@ -45,11 +48,13 @@ class Searching:
 
     async def steer(self, live: Live) -> None:
         """Go from level to level, and close the gate in the end."""
-        self._began = self._since = live.now()
+        self._began = live.now()
+        self._begin(live)
+        await self._land(live, self.controller.level, drain=False)
         while (left := self._left(live)) > 0:
             await asyncio.sleep(min(left, self.assessment / _LOOKS))
             now = live.now()
-            move = self.controller.next(self._stretch(live, now), self._stalled(live, now))
+            move = self.controller.next(self._stretch(live, self.controller.level, now), self._stalled(live, now))
             if move.action == "done":
                 break
             if move.action == "change":
@@ -61,9 +66,21 @@ class Searching:
                 self.progress(self.controller.level, self._left(live), len(live.ledger), period=period)
         live.gate.close()
 
-    def told(self, live: Live) -> dict[str, Any]:  # noqa: ARG002 - the controller has seen it
-        """Return where the limit lies, and what came out there."""
-        limit = self.controller.finish()
+    def told(self, live: Live) -> dict[str, Any]:
+        """Return where the limit lies, and what came out there.
+
+        Periods are counted once more: what was in flight at the end of one has ended now, and its tokens are known.
+        """
+        found, exchanges = self.controller.finish(), list(live.ledger.exchanges)
+
+        def again(stretch: Stretch) -> Stretch:
+            return stretch_of(
+                exchanges, live.ledger.produced, stretch.level, stretch.start, stretch.end, each=self.each
+            )
+
+        limit = replace(found, periods=tuple(replace(p, stretch=again(p.stretch)) for p in found.periods))
+        counted = _counted(limit)
+        limit = replace(limit, stretch=pooled(counted) if counted else None)
         return {"limit": limit, "stretch": limit.stretch}
 
     def _left(self, live: Live) -> float:
@@ -77,27 +94,43 @@ class Searching:
         self._begin(live)
         if drain:
             live.gate.pause()
-        else:
-            _turn(live, level)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(live.flying.landed(), max(0.0, self._left(live)))
-        if drain:
-            _turn(live, level)
-        self.controller.passed(self._stretch_at(live, level, live.now()))
+            await self._landed(live, self._left(live))
+        _turn(live, level)
+        await self._land(live, level, drain=drain)
+
+    async def _land(self, live: Live, level: Level, *, drain: bool) -> None:
+        """Wait until the sessions that begin at once have begun, and all in flight have ended."""
+        filled = live.now() + min(_FILL, max(0.0, self._left(live)))
+        while level.concurrency is not None and len(live.flying) < level.concurrency and live.now() < filled:  # noqa: ASYNC110 - to look
+            await asyncio.sleep(_TICK)
+        left = self._left(live)
+        await self._landed(live, left if drain else min(left, self._patience))
+        self.controller.passed(self._stretch(live, level, live.now()))
         self._begin(live)
 
-    def _stretch(self, live: Live, now: float) -> Stretch:
-        return self._stretch_at(live, self.controller.level, now)
+    @staticmethod
+    async def _landed(live: Live, seconds: float) -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(live.flying.landed(), max(0.0, seconds))
 
-    def _stretch_at(self, live: Live, level: Level, now: float) -> Stretch:
+    def _stretch(self, live: Live, level: Level, now: float) -> Stretch:
         exchanges = list(live.ledger.since(self._mark))
         self._longest = max([self._longest, *(e.end - e.queued for e in exchanges if e.ok)])
         return stretch_of(exchanges, live.ledger.produced, level, self._since, now, each=self.each)
 
+    @property
+    def _patience(self) -> float:
+        """Seconds after which a request in flight does not wait for what others wait for."""
+        return max(self.assessment, _LONG * self._longest)
+
     def _stalled(self, live: Live, now: float) -> Stalled:
-        patience = max(self.assessment, _LONG * self._longest)
-        requests, oldest = live.flying.older_than(now - patience), live.flying.oldest
+        requests, oldest = live.flying.older_than(now - self._patience), live.flying.oldest
         return Stalled(requests, now - oldest) if requests and oldest is not None else Stalled()
+
+
+def _counted(limit: Limit) -> list[Stretch]:
+    """Return the stretches that the verdict on the found level is about."""
+    return [p.stretch for p in limit.periods if p.held != "transition" and p.stretch.level == limit.level]
 
 
 def _turn(live: Live, level: Level) -> None:

@@ -121,7 +121,8 @@ class Period:
     Attributes:
         stretch: what came out.
         held: whether every objective was met; ``transition``: the level had just changed, so it does not count.
-        why: of a breach, one line: ``TTFT p95 2.31 s above 2.00 s``; of a transition, empty.
+        why: of a breach, one line: ``TTFT p95 2.31 s above 2.00 s``; of a transition, empty, or that the level was
+            passed with ample headroom.
         stalled: requests that were in flight at its end for longer than any whole answer may explain.
     """
 
