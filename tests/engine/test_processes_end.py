@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -273,7 +274,7 @@ async def test_cancelled_again_while_they_end_nothing_is_left() -> None:
 
 
 PARENT = """
-import asyncio, sys
+import asyncio, signal, sys
 from pytest_kvcache.client import Call
 from pytest_kvcache.endpoint import Endpoint
 from pytest_kvcache.sending.pool import Pool
@@ -283,6 +284,7 @@ async def main():
         print(*pool.pids, flush=True)
         await asyncio.gather(*(pool.send(Call("chat", {}, "m")) for _ in range(4)))
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 asyncio.run(main())
 """
 
@@ -308,6 +310,17 @@ async def test_they_end_with_their_parent_however_it_ends(number: signal.Signals
     deadline = time.monotonic() + 30
     while any(map(lives, children)):
         assert time.monotonic() < deadline, "a process outlives its parent"
+
+
+async def test_one_that_was_told_nothing_yet_ends_with_its_parent_too() -> None:
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "PYTHONPATH": str(Path(pytest_kvcache.__file__).parents[1])}
+    with theirs:
+        child = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
+            [sys.executable, "-m", "pytest_kvcache.sending"], stdin=theirs.fileno(), env=environment
+        )
+    ours.close()
+    assert await asyncio.to_thread(child.wait, 60) == 0
 
 
 def seen_by_others(pid: int) -> bytes:
