@@ -24,17 +24,21 @@ _NAN = float("nan")  # stands for None among stamps
 _NONE = -(1 << 62)  # and among counts
 _STAMPS, _COUNTS = 6, 9  # columns of each
 _MICRO = 1e6
+_MADE = (
+    5_000  # exchanges that are kept as objects once they were read: about 2 MiB, and reading them again costs nothing
+)
 _MOST_TEXT = 1 << 23  # characters of all answers; those behind are not kept, as nothing is judged by them
 
 
 class Exchanges(Sequence[Exchange]):
-    """Exchanges in columns, in the order of their places. Each access makes an object: keep one that is read twice."""
+    """Exchanges in columns, in the order of their places. Of many, each access makes an object."""
 
-    __slots__ = ("_alike", "_counts", "_order", "_phase", "_rests", "_stamps")
+    __slots__ = ("_alike", "_counts", "_made_once", "_order", "_phase", "_rests", "_stamps")
 
     def __init__(self, phase: Phase) -> None:
         self._phase: Phase = phase
         self._order: Sequence[int] = ()
+        self._made_once: list[Exchange] | None = None
         self._stamps = array("d")
         self._counts = array("q")
         self._rests: list[tuple[Any, ...]] = []  # of each request; the same object for all that ended alike
@@ -86,7 +90,9 @@ class Exchanges(Sequence[Exchange]):
         return self._made(self._order[at])
 
     def __iter__(self) -> Iterator[Exchange]:
-        return map(self._made, self._order)
+        if self._made_once is None and len(self) <= _MADE:
+            self._made_once = list(map(self._made, self._order))
+        return map(self._made, self._order) if self._made_once is None else iter(self._made_once)
 
     def _made(self, number: int) -> Exchange:
         queued, end, *moments = self._stamps[number * _STAMPS : (number + 1) * _STAMPS]
