@@ -117,7 +117,7 @@ class UsageReading:
 
     def __post_init__(self) -> None:
         rule = self.rule
-        names = (rule.prompt, rule.cached, rule.written)
+        names: tuple[tuple[str, ...], ...] = (rule.prompt, rule.cached, rule.written)
         if rule.headers:
             names = tuple(tuple(name.lower() for name in those) for those in names)
         object.__setattr__(self, "names", names)
