@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import subprocess
 import sys
@@ -81,6 +82,7 @@ MAKERS: list[Callable[[int], Any]] = [
     float,
     str,
     lambda n: f"\ud800{n}",
+    lambda n: f"\ud800{n}" * 600,
     lambda n: bytes([n]),
     lambda n: [n, [n]],
     lambda n: {"a": {"b": n}},
@@ -127,6 +129,12 @@ MAKERS: list[Callable[[int], Any]] = [
 def test_content_decides(make: Callable[[int], Any]) -> None:
     assert digest(make(1)) == digest(make(1))
     assert digest(make(1)) != digest(make(2))
+
+
+def test_a_long_text_is_none_of_its_digest() -> None:
+    long = "x" * 1025
+    told = hashlib.sha256(long.encode()).hexdigest()
+    assert len({digest(value) for value in (long, long[1:], told, ["text", told], ["x", long])}) == 5
 
 
 def test_values_of_different_kinds_differ() -> None:

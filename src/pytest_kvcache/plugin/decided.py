@@ -26,16 +26,20 @@ _FACTS = ("engine", "variant", "version", "model", "block_size", "caching", "max
 _SETTINGS = ("usage_prompt", "usage_absent", "sample_interval", "seed", "processes")
 
 
-def test_part(item: pytest.Item) -> object:
+def test_part(item: pytest.Item, known: dict[object, list[str]]) -> object:
     """Return what is known of a test before it runs: its code, its markers, its parameters.
 
     Of the code that it uses, its own file and the ``conftest.py`` of the folders above it are looked at; what is
     imported is not.
 
+    Args:
+        item: the test.
+        known: code of other items of this session, to which that of this one is added.
+
     Raises:
         Untold: its code cannot be had.
     """
-    return {"code": _code(item), "markers": _markers(item), "parameters": _parameters(item)}
+    return {"code": _code(item, known), "markers": _markers(item), "parameters": _parameters(item)}
 
 
 test_part.__test__ = False  # type: ignore[attr-defined] # no test, whatever its name begins with
@@ -111,10 +115,18 @@ def _tokenizer(spec: str | None) -> str | None:
     return spec
 
 
-def _code(item: pytest.Item) -> list[str]:
+def _code(item: pytest.Item, known: dict[object, list[str]]) -> list[str]:
+    """Return the code of a test; a file that has it in a thousand parameters is parsed once."""
     if not isinstance(item, pytest.Function):
         raise Untold("no function")
     names = [*(item.cls.__qualname__.split(".") if item.cls else ()), item.originalname]
+    key = (item.path, *names, *item.fixturenames)
+    if key not in known:
+        known[key] = _read_code(item, names)
+    return known[key]
+
+
+def _read_code(item: pytest.Function, names: list[str]) -> list[str]:
     try:
         found = [code_of_test(item.path, names, item.fixturenames)]
         elsewhere = Path(inspect.unwrap(item.function).__code__.co_filename)

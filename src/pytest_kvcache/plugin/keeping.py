@@ -46,6 +46,7 @@ class Keeper:
         self._resume = settings.resume
         self._store = Store(settings.results, str(session), str(worker.get("workerid", "main")))
         self._before = Before()
+        self._code: dict[object, list[str]] = {}
 
     def pytest_collection_finish(self) -> None:
         """Read what there is before any test runs."""
@@ -62,7 +63,7 @@ class Keeper:
 
         test: object
         try:
-            test = test_part(item)
+            test = test_part(item, self._code)
         except Untold as error:
             test = Untold(f"its test holds {error}")
         sim = self._config.stash[SETTINGS].endpoint == SIM
