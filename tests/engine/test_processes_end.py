@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import socket
@@ -15,7 +14,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -23,7 +21,7 @@ from aiohttp import web
 import pytest_kvcache
 from pytest_kvcache.client import Call
 from pytest_kvcache.endpoint import Endpoint
-from pytest_kvcache.errors import ConfigurationError, SenderError
+from pytest_kvcache.errors import SenderError
 from pytest_kvcache.ledger import Ledger
 from pytest_kvcache.load import drive
 from pytest_kvcache.model import Exchange, Finding, Prompt, Request, Severity
@@ -32,14 +30,14 @@ from pytest_kvcache.pace import Pace
 from pytest_kvcache.reconcile import Sent, sent
 from pytest_kvcache.sending import pool as pool_module
 from pytest_kvcache.sending.pool import Pool
-from pytest_kvcache.sending.sender import _environment
+
+from .processes import is_known, lives, open_files
 
 pytestmark = [
     pytest.mark.asyncio,
     pytest.mark.skipif(os.name != "posix", reason="one process sends there"),
 ]
 CALL = Call("completions", {"model": "m", "prompt": [1, 2, 3]}, "m", prompt_len=3)
-PROC = Path("/proc/self/environ").exists()
 
 
 class Holding:
@@ -78,31 +76,6 @@ async def holding() -> AsyncIterator[tuple[Holding, str]]:
     finally:
         server.release.set()
         await runner.cleanup()
-
-
-def lives(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked for its status does not."""
-    if PROC:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return told.strip()[:1] not in ("", "Z")
-
-
-def is_known(pid: int) -> bool:
-    """Whether the system knows a process of ours: a zombie too."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def open_files() -> int:
-    gc.collect()
-    return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
 # --- a process dies --------------------------------------------------------------------------------------------------
@@ -321,102 +294,3 @@ async def test_one_that_was_told_nothing_yet_ends_with_its_parent_too() -> None:
         )
     ours.close()
     assert await asyncio.to_thread(child.wait, 60) == 0
-
-
-def seen_by_others(pid: int) -> bytes:
-    return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
-
-
-def folder_of(pid: int) -> Path | None:
-    return Path(f"/proc/{pid}/cwd").resolve() if PROC else None
-
-
-# --- how it starts ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not PROC, reason="it shows what others see of a process")
-async def test_no_secret_is_in_what_others_see_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    monkeypatch.setenv("OWN_HEADER", "X-Own: token-of-the-header")
-    monkeypatch.setenv("HARMLESS", "stays")
-    endpoint = Endpoint(
-        "http://user:pass-of-the-url@127.0.0.1:1",
-        api_key="sk-very-secret",
-        headers=(("X-Own", "token-of-the-header"),),
-    )
-    async with Pool(endpoint, 1, {"auth": "X-Key", "headers": {"X-More": "1"}}) as pool:
-        shown = seen_by_others(pool.pids[0])
-    assert b"HARMLESS=stays" in shown
-    for secret in (b"sk-very-secret", b"token-of-the-header", b"pass-of-the-url"):
-        assert secret not in shown
-
-
-async def test_what_a_process_needs_stays_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    lib = str(Path("lib").absolute())  # noqa: ASYNC240 - nothing else runs
-    monkeypatch.setenv("PATH", "/root-user/bin")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["lib", "", "/abs"]))
-    environment = _environment(Endpoint("http://root-user@h"))
-    assert environment["PATH"] == "/root-user/bin"
-    # It starts in another folder, so relative ones are made whole; an empty one would be that folder.
-    assert environment["PYTHONPATH"] == os.pathsep.join([lib, "/abs"])
-
-
-async def test_files_of_the_users_folder_stand_for_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("aiohttp", "json", "pydantic", "pytest_kvcache"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
-    monkeypatch.chdir(tmp_path)
-    here = folder_of(os.getpid())
-    async with Pool(Endpoint("http://127.0.0.1:1"), 1) as pool:
-        failure = (await pool.send(CALL)).failure
-        assert failure is not None
-        assert failure.kind == "connect"
-        # Relative paths of the environment lead where they did.
-        assert folder_of(pool.pids[0]) in (None, here)
-
-
-async def test_a_process_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\necho no library for sk-very-secret >&2\nexit 3\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    before, pool = open_files(), Pool(Endpoint("http://127.0.0.1:1", api_key="sk-very-secret"), 2)
-    with pytest.raises(SenderError, match=r"did not start; it said: no library for \*\*\*$"):
-        await pool.__aenter__()
-    assert not any(map(is_known, pool.pids))
-    assert open_files() <= before
-
-
-async def test_a_program_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    before = open_files()
-    with pytest.raises(SenderError, match=r"did not start: .*No such file"):
-        await Pool(Endpoint("http://127.0.0.1:1"), 2).__aenter__()
-    assert open_files() <= before
-
-
-async def test_silence_at_the_start_is_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr("pytest_kvcache.sending.sender._START_SECONDS", 0.05)
-    pool = Pool(Endpoint("http://127.0.0.1:1"), 1)
-    with pytest.raises(SenderError, match="did not start; it said: nothing"):
-        await pool.__aenter__()
-    assert not any(map(is_known, pool.pids))
-
-
-@pytest.mark.parametrize("off", [100.0, -100.0])
-async def test_another_clock_is_refused(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = time.monotonic
-    monkeypatch.setattr("pytest_kvcache.sending.sender.time", SimpleNamespace(monotonic=lambda: real() + off))
-    pool = Pool(Endpoint("http://127.0.0.1:1"), 2)
-    with pytest.raises(ConfigurationError, match=r"cannot be compared; .*--kv-processes=1"):
-        await pool.__aenter__()
-    assert not any(map(is_known, pool.pids))
-
-
-async def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module.os, "name", "nt")
-    with pytest.raises(ConfigurationError, match="--kv-processes=1"):
-        await Pool(Endpoint("http://127.0.0.1:1"), 2).__aenter__()
