@@ -80,13 +80,18 @@ class Gate:
                 return moment
         raise Closed
 
+    @property
+    def leaves(self) -> bool:
+        """True when who has got an answer asks for nothing more: it is closed, or fewer may be going than are."""
+        return self.closed or (self.limit is not None and self.going > self.limit)
+
     def leave(self) -> None:
         """Give a place back."""
         self.going -= 1
         self._wake()
 
     def allow(self, concurrency: int) -> None:
-        """Let so many be going at once from here on; who is going stays."""
+        """Let so many be going at once from here on; of those that are, who is too many leaves with the next answer."""
         self._pace = replace(self._pace, concurrency=concurrency)
         self._stop_timers()
         self.limit, self._paused = concurrency, False

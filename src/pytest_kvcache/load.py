@@ -58,7 +58,7 @@ async def drive(
         progress: told how many requests are done after each.
         now: monotonic seconds, on the clock of the exchanges.
         gate: of this pace, for who changes it meanwhile. When it is closed no session begins, and who is going ends
-            after the request in flight.
+            after the request in flight; so do those that are more than it allows by then.
 
     Raises:
         Exception: whatever a session raised; all others are ended first.
@@ -119,7 +119,7 @@ class _Play:
                 request = session.send(exchange)
             except StopIteration:
                 break
-            if self.gate.closed:
+            if self.gate.leaves:
                 session.close()
                 break
             due = self._later(request, exchange.end)

@@ -82,6 +82,35 @@ def test_more_places_are_taken_at_once_and_fewer_as_they_are_given_back() -> Non
     assert max(load.ended) == 9.0
 
 
+def test_of_conversations_too_many_leave_with_the_next_answer() -> None:
+    turns = 100
+
+    def talks() -> Iterator[Session]:
+        while True:
+            yield (Request(Prompt(()), turn, "load", turn=turn) for turn in range(turns))  # type: ignore[misc] # hears nothing
+
+    async def in_flight(now: Now) -> list[tuple[int, int]]:
+        seen: list[tuple[int, int]] = []
+        gate, flying = Gate(Pace(3), now), Flying()
+
+        async def send(request: Request) -> Exchange:
+            await asyncio.sleep(1.0)
+            return Exchange("load", now() - 1.0, now(), sent=now() - 1.0)
+
+        async def turn() -> None:
+            for allowed in (3, 5, 2):
+                gate.allow(allowed)
+                await asyncio.sleep(1.75)  # in the middle of the request after the one that was in flight
+                seen.append((gate.going, len(flying)))
+            gate.close()
+
+        sending = drive(talks(), flying.watched(send, now), Pace(3), into=Ledger(), now=now, gate=gate)
+        await asyncio.gather(sending, turn())
+        return seen
+
+    assert play(in_flight) == [(3, 3), (5, 5), (2, 2)]
+
+
 def test_a_ramp_ends_where_the_number_is_said() -> None:
     load = Load(Pace(10, ramp=10.0), [(2.5, allow(2))], seconds=100.0, until=9.0).play()
     assert load.sent == [0.0, 1.0, 2.0]  # the third was there before; no later opening counts
