@@ -599,12 +599,21 @@ def test_own_traffic(pytester: pytest.Pytester, sessions: Sessions) -> None:
     assert sessions.again(*words, "--kv-timeout=10") > 0
 
 
-def test_levels(pytester: pytest.Pytester, sessions: Sessions) -> None:
-    body = f"def test_it(kv, kv_workload):\n    kv.steps({SHAPE}, concurrency=[1, 2], duration=0.05)\n"
+@pytest.mark.parametrize(
+    ("call", "other"),
+    [
+        ("steps({}, concurrency=[1, 2], duration=0.05)", ("0.05", "0.06")),
+        ("speedup({}, concurrency=1)", ("concurrency=1", "concurrency=2")),
+        ("sustain({}, duration=0.6, assessment=0.1, limit=4)", ("limit=4", "limit=6")),
+    ],
+    ids=["steps", "speedup", "sustain"],
+)
+def test_loads(pytester: pytest.Pytester, sessions: Sessions, call: str, other: tuple[str, str]) -> None:
+    body = f"def test_it(kv, kv_workload):\n    kv.{call.format(SHAPE)}\n"
     pytester.makepyfile(test_it=body)
     assert sessions.again() > 0
     assert sessions.again() == 0
-    pytester.makepyfile(test_it=body.replace("0.05", "0.06"))
+    pytester.makepyfile(test_it=body.replace(*other))
     sessions()[0].stdout.fnmatch_lines(["1 measured again: another test and call"])
 
 
