@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from .divergence import Sent, between
-from .lookups import SpaceOf, answered, by_time, load_lookups, lookups_of, may_be_cached
+from .lookups import SpaceOf, SpaceSeen, answered, by_time, load_lookups, lookups_of, may_be_cached, together
 from .model import Composed, Divergence, Exchange, Lookup, Measurement, Prediction, ServerFacts
 from .simulate.bounded import predict_bounded
 from .simulate.replay import predict
@@ -33,16 +33,17 @@ class _Asked(NamedTuple):
     warmed: Sequence[Lookup]
 
 
-def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measurement:
+def conclude(measured: Measurement, composed: Composed, space: SpaceOf, seen: SpaceSeen = together) -> Measurement:
     """Return a measurement with what was to be expected, and where less was reused than could be, with the reasons.
 
     Args:
         measured: the window, whole or ended early.
         composed: what was sent.
         space: what separates the caches of requests.
+        seen: what separated those of requests that depend on answers.
     """
-    asked = _asked(measured, composed, space)
-    prediction = _prediction(measured, composed, space, asked)
+    asked = _asked(measured, composed, space, seen)
+    prediction = _prediction(measured, composed, space, seen, asked)
     if prediction is not None:
         measured = replace(measured, prediction=replace(prediction, fresh=composed.fresh))
     if not measured.exchanges:
@@ -60,9 +61,11 @@ def conclude(measured: Measurement, composed: Composed, space: SpaceOf) -> Measu
     )
 
 
-def _prediction(measured: Measurement, composed: Composed, space: SpaceOf, asked: _Asked | None) -> Prediction | None:
+def _prediction(
+    measured: Measurement, composed: Composed, space: SpaceOf, seen: SpaceSeen, asked: _Asked | None
+) -> Prediction | None:
     facts = measured.facts
-    lookups = load_lookups(composed, measured.exchanges, space) if asked is None else asked.load
+    lookups = load_lookups(composed, measured.exchanges, space, seen) if asked is None else asked.load
     if lookups is None:
         return _by_usage(measured, composed, facts)
     order: Sequence[int] = ()
@@ -98,14 +101,14 @@ def _in_place(prediction: Prediction, order: Sequence[int]) -> Prediction:
     )
 
 
-def _asked(measured: Measurement, composed: Composed, space: SpaceOf) -> _Asked | None:
+def _asked(measured: Measurement, composed: Composed, space: SpaceOf, seen: SpaceSeen) -> _Asked | None:
     """Compose all that was sent once, and hold it; None where that is too much, or not known."""
     exchanges = measured.exchanges
     if not 0 < len(exchanges) <= _MOST_REQUESTS:
         return None
     if sum(e.prompt_tokens or e.prompt_len or 0 for e in exchanges) > _MOST_TOKENS:
         return None
-    load = load_lookups(composed, exchanges, space)
+    load = load_lookups(composed, exchanges, space, seen)
     if load is None:
         return None
     prefill, warmed = lookups_of(composed.prefill(), space), lookups_of(composed.warmed(), space)

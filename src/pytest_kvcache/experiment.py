@@ -21,6 +21,7 @@ from .gate import Gate
 from .ledger import Ledger
 from .live import Live, Steering
 from .load import Send, drive
+from .lookups import Spaces
 from .model import (
     ClientLoad,
     Composed,
@@ -196,7 +197,8 @@ class Bench:
             planned=None if steering else len(composed),
             cache_state=state,
         )
-        story = _Story(self, composed, live, window, result, steering)
+        spaces = Spaces(self.site.calls.space)
+        story = _Story(self, composed, live, window, result, steering, spaces)
         try:
             problem = await self._prefill(composed, pace)
             problem = problem or await window.open(self._looked_up([*self.site.asked, *self._prefilled]))
@@ -205,7 +207,7 @@ class Bench:
                 measured = story.concluded(problem)
             else:
                 async with sampler:
-                    story.client, story.problems = await self._load(composed, pace, live, steering)
+                    story.client, story.problems = await self._load(composed, pace, live, steering, spaces)
                 await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
                 measured = story.concluded()
         except asyncio.CancelledError:
@@ -223,10 +225,12 @@ class Bench:
         return await reset(self.client, self.target, self.plan.reset, partial(fresh_prompt, self.site), self.site.ask)
 
     async def _load(
-        self, composed: Composed, pace: Pace, live: Live, steering: Steering | None
+        self, composed: Composed, pace: Pace, live: Live, steering: Steering | None, spaces: Spaces
     ) -> tuple[ClientLoad, list[Finding]]:
         """Send what is measured; return how busy the client was, and what was wrong with it."""
         send = self._retrying(self._send_measured)
+        if composed.load() is None:
+            send = _noted(send, spaces)
         await self.senders.begin()
         try:
             if steering is None:
@@ -300,6 +304,7 @@ class _Story:
     window: Window
     result: Measurement
     steering: Steering | None
+    spaces: Spaces
     client: ClientLoad | None = None
     problems: Sequence[Finding] = ()
 
@@ -313,7 +318,7 @@ class _Story:
             told = self.steering.told(self.live)
             findings = (*measured.findings, *told.pop("findings", ()))
             measured = replace(measured, findings=findings, **told)
-        return conclude(measured, composed, self.bench.site.calls.space)
+        return conclude(measured, composed, self.bench.site.calls.space, self.spaces)
 
     def stopped(self) -> Measurement:
         """Return what there is of a window that was cancelled."""
@@ -333,6 +338,14 @@ class _Story:
             findings=(*self.problems, *more),
         )
         return with_window(measured, self.window)
+
+
+def _noted(send: Send, spaces: Spaces) -> Send:
+    async def noting(request: Request) -> Exchange:
+        spaces.note(request)
+        return await send(request)
+
+    return noting
 
 
 async def _both(driving: Coroutine[Any, Any, None], steering: Coroutine[Any, Any, None]) -> None:

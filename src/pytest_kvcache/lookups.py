@@ -9,7 +9,34 @@ from itertools import chain, islice
 from .model import Composed, Exchange, Lookup, Request
 
 SpaceOf = Callable[[Request], Hashable]
+SpaceSeen = Callable[[Exchange], Hashable]
 _NEVER_COMPUTED = ("http", "connect")  # kinds of failures that reached no engine's cache
+
+
+def together(exchange: Exchange) -> None:
+    """All requests share one cache."""
+
+
+class Spaces:
+    """What separated the caches of conversations, noted as their turns are sent: they are not made once more.
+
+    Args:
+        space: of a request.
+    """
+
+    def __init__(self, space: SpaceOf) -> None:
+        self._space = space
+        self._seen: dict[tuple[int | None, int | None], Hashable] = {}
+        self._alike: dict[Hashable, Hashable] = {}
+
+    def note(self, request: Request) -> None:
+        """Take a request that is sent."""
+        space = self._space(request)
+        self._seen[request.session, request.turn] = self._alike.setdefault(space, space)
+
+    def __call__(self, exchange: Exchange) -> Hashable:
+        """Return the space of the request that an exchange is about."""
+        return self._seen.get((exchange.session, exchange.turn))
 
 
 def lookups_of(requests: Iterable[Request], space: SpaceOf) -> Iterator[Lookup]:
@@ -29,17 +56,20 @@ def _lookup(request: Request, space: SpaceOf, untold: int = 0) -> Lookup:
     )
 
 
-def load_lookups(composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf) -> Iterable[Lookup] | None:
+def load_lookups(
+    composed: Composed, exchanges: Sequence[Exchange], space: SpaceOf, seen: SpaceSeen = together
+) -> Iterable[Lookup] | None:
     """Return the look-ups of the measured requests in the order of the exchanges; None when their tokens are not known.
 
     Args:
         composed: what was sent.
         exchanges: in its order.
         space: what separates the caches of requests.
+        seen: what separated those of requests that depend on answers.
     """
     requests = composed.load()
     if requests is None:
-        return _told(exchanges)
+        return _told(exchanges, seen)
     first = list(islice(requests, 1))
     if first and not first[0].prompt.ids:
         return None
@@ -78,7 +108,7 @@ def by_time(exchanges: Sequence[Exchange]) -> list[int]:
     )
 
 
-def _told(exchanges: Sequence[Exchange]) -> list[Lookup] | None:
+def _told(exchanges: Sequence[Exchange], seen: SpaceSeen) -> list[Lookup] | None:
     """Return the look-ups of exchanges whose tokens the server told; of a failed one that told none, an empty one."""
     found: list[Lookup] = []
     for exchange in exchanges:
@@ -86,5 +116,6 @@ def _told(exchanges: Sequence[Exchange]) -> list[Lookup] | None:
             return None  # several samples look their prompt up several times, and usage tells of one
         output = exchange.output_ids
         untold = 0 if output is not None else exchange.completion_tokens or 0
-        found.append(Lookup(exchange.prompt_ids or (), output or (), untold, session=exchange.session))
+        prompt = exchange.prompt_ids or ()
+        found.append(Lookup(prompt, output or (), untold, space=seen(exchange), session=exchange.session))
     return found

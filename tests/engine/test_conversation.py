@@ -13,6 +13,8 @@ import pytest
 
 from pytest_kvcache import Endpoint, Measurement, Plan, WorkloadBuilder
 from pytest_kvcache import run as run_workload
+from pytest_kvcache.experiment import bench
+from pytest_kvcache.live import Live
 from pytest_kvcache.model import Grain
 from pytest_kvcache.pace import Pace
 from pytest_kvcache.result import Result
@@ -20,6 +22,7 @@ from pytest_kvcache.simulate.turns_forecast import predict_by_usage
 from pytest_kvcache.turns import Turns
 from pytest_kvcache.workloads import builtin
 from pytest_kvcache.workloads.conversation import Conversation
+from pytest_kvcache.workloads.lasting import Lasting
 
 from .wire import Wire
 
@@ -51,6 +54,21 @@ def talk(url: str, workload: Conversation, nonce: str, concurrency: int = 1, **m
 
 def of(**given: Any) -> Conversation:
     return WorkloadBuilder().conversation(**{"turns": 4, "sessions": 3, "max_tokens": 24, **given})
+
+
+class Enough:
+    """Ends a load after so many requests."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    async def steer(self, live: Live) -> None:
+        while len(live.ledger) < self.count:  # noqa: ASYNC110 - to look
+            await asyncio.sleep(0)
+        live.gate.close()
+
+    def told(self, live: Live) -> dict[str, Any]:
+        return {}
 
 
 def by_hand(m: Measurement, block: int) -> list[int]:
@@ -150,6 +168,19 @@ def test_a_run_finds_nothing_of_an_earlier_one_unless_it_is_to(engines: dict[int
     assert firsts(stale, "five") == 0
     assert firsts(stale, "six")
     assert talk(engines[16], stale, "seven").prediction is None
+
+
+def test_conversations_that_go_on_are_predicted_apart(engines: dict[int, str]) -> None:
+    async def measured() -> Measurement:
+        async with bench(Endpoint(engines[16]), of(system=SYSTEM), Plan("go on", Pace(1))) as made:
+            return await made.measure(Lasting(made.composed), Pace(1), Enough(30))
+
+    m = asyncio.run(measured())
+    assert len(m.exchanges) >= 30  # two and a half times the workload, each time with a salt of its own
+    assert m.prediction is not None
+    assert list(m.prediction.per_request) == cached(m)
+    assert [e.cached_tokens == 0 for e in m.exchanges[:25]] == [at % 12 == 0 for at in range(25)]
+    assert not m.findings
 
 
 def test_where_no_salt_is_known_a_line_keeps_runs_apart(engines: dict[int, str]) -> None:
