@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kvcache.model import Exchange, Failure, Level, PerRequest, Stretch
 from pytest_kvcache.production import Production
-from pytest_kvcache.stretch import is_good, stretch_of
+from pytest_kvcache.stretch import is_good, overdue, stretch_of
 
 LEVEL = Level(concurrency=4)
 
@@ -68,6 +68,43 @@ def test_strict_counts_only_what_began_and_ended_inside() -> None:
     seen = stretch(ALL, strict=True)
     assert (seen.requests, seen.failed, seen.output_tokens, seen.input_tokens) == (1, 1, 5, 100)
     assert (list(seen.ttft.samples), list(seen.e2e.samples), seen.strict) == ([1.0], [3.0], True)
+
+
+LOST = replace(FAILED, queued=19.0, sent=19.0, end=400.0)  # in flight at the end, and never answered
+HUNG = exchange(17.0, 25.0, 26.0)  # nothing for 3 s at the end, where others had their first token after 1 s
+SLOW = exchange(13.9, 14.5, 26.0)  # its first token came in time, its answer not in twice the 3 s of others
+
+
+def test_the_last_stretch_counts_what_failed_or_hung_when_it_was_over() -> None:
+    seen = stretch([*ALL, LOST, HUNG, SLOW], last=True)
+    assert (seen.requests, seen.failed) == (4, 2)
+    assert list(seen.ttft.samples) == [pytest.approx(0.6), 1.0, 1.0, 8.0]
+    assert list(seen.e2e.samples) == [3.0, 3.0, 9.0, pytest.approx(12.1)]
+    assert (len(seen.tpot), len(seen.tokens_per_s)) == (4, 4)
+    before = stretch([*ALL, LOST, HUNG, SLOW])
+    assert (before.requests, before.failed, len(before.ttft)) == (2, 1, 3)  # SLOW had its first token
+    assert seen.output_tokens == before.output_tokens
+    assert seen.input_tokens == before.input_tokens
+
+
+def test_who_waits_as_others_did_is_not_overdue() -> None:
+    close = exchange(18.0, 20.5, 23.0)  # 2 s without a first token: twice that of others, and no more
+    assert overdue([INSIDE, close, exchange(14.0, 15.0, 21.0)], 10.0, 20.0) == []  # 6 s: twice the 3 s
+    assert overdue([replace(close, queued=17.9, sent=17.9), INSIDE], 10.0, 20.0) != []
+    assert overdue([HUNG], 10.0, 20.0) == []  # nothing to compare it with
+    assert overdue([LOST, replace(LOST, sent=None)], 10.0, 20.0) == [LOST, replace(LOST, sent=None)]
+    assert overdue([replace(LOST, sent=21.0, queued=21.0), replace(LOST, sent=9.0)], 10.0, 20.0) == []  # not its own
+
+
+def test_who_was_due_in_time_and_sent_behind_is_overdue_too() -> None:
+    late = replace(HUNG, scheduled=16.0, sent=24.0)
+    seen = stretch([INSIDE, late], last=True)
+    assert list(seen.ttft.samples) == [1.0, 9.0]
+
+
+def test_strict_counts_what_hangs_and_none_of_its_tokens() -> None:
+    seen = stretch([*ALL, LOST, HUNG], strict=True, last=True)
+    assert (seen.requests, seen.failed, seen.output_tokens, seen.input_tokens) == (2, 2, 5, 100)
 
 
 def test_what_is_not_told_is_not_zero() -> None:

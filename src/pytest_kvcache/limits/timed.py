@@ -29,7 +29,7 @@ class Timed:
         level: what is asked of the client.
         seconds: how long.
         each: what a request has to meet to be good.
-        strict: only requests that began and ended in the time count.
+        strict: only requests that began and ended in the time count, and those that fail or hang behind it.
         progress: told how far it is.
     """
 
@@ -65,6 +65,6 @@ class Timed:
             )
             told["findings"] = (short,)
         stretch = stretch_of(
-            exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict
+            exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict, last=True
         )
         return told | {"stretch": stretch}

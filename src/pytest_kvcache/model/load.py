@@ -35,6 +35,8 @@ class Level:
 class Stretch:
     """What came out between two moments at one level.
 
+    Of a level that was kept for a time, requests that failed or hung when it was over count as well.
+
     Attributes:
         level: what was asked of the client.
         start / end: monotonic seconds.

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from .. import latency
 from ..distribution import Latency, merged
 from ..model import Exchange, Measurement, PerRequest, Stretch
 from ..production import BIN
-from ..stretch import is_good
+from ..stretch import is_good, overdue
 
 _BATCHES = 20  # parts of a level's time, for the interval of a throughput
 _LEAST_BATCHES = 10
@@ -164,21 +164,23 @@ def _of_level(m: Measurement, stretch: Stretch) -> Sample:
 
 
 def _counted(m: Measurement) -> Iterator[Exchange]:
-    """Yield the requests that count: all of a run; of a level those that ended in its time; of a search for the limit
-    those that ended in the periods that it was held for.
+    """Yield the requests that count: all of a run; of a level those that ended in its time, or that failed or hung when
+    it was over; of a search for the limit those that ended in the periods that it was held for.
     """
     if m.stretch is None:
         return iter(() if m.limit is not None else m.exchanges)
+    late = overdue(m.exchanges, m.stretch.start, m.stretch.end) if m.limit is None else ()
     strict = m.stretch.strict
     times = [(m.stretch.start, m.stretch.end)]
     if m.limit is not None:
         counted = (p.stretch for p in m.limit.periods if p.held != "transition" and p.stretch.level == m.limit.level)
         times = [(stretch.start, stretch.end) for stretch in counted]
-    return (
+    ended = (
         e
         for e in m.exchanges
         if any(start <= e.end <= end and (not strict or _sent_from(e, start)) for start, end in times)
     )
+    return chain(ended, late)
 
 
 def _sent_from(exchange: Exchange, start: float) -> bool:

@@ -72,7 +72,7 @@ def level(exchanges: Sequence[Exchange], start: float, end: float, concurrency: 
     """A level that was kept for a time."""
     made = run(exchanges)
     strict = more.pop("strict", False)
-    stretch: Stretch = stretch_of(exchanges, made.produced, Level(concurrency), start, end, strict=strict)
+    stretch: Stretch = stretch_of(exchanges, made.produced, Level(concurrency), start, end, strict=strict, last=True)
     return run(exchanges, stretch=stretch, **more)
 
 

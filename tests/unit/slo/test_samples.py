@@ -64,6 +64,14 @@ def test_a_level_counts_what_ended_in_its_time() -> None:
     assert sample.tokens["input_tok_s"] == 100
 
 
+def test_a_level_counts_what_failed_or_hung_when_it_was_over() -> None:
+    exchanges = [*(answer(0.1, sent=at / 5) for at in range(4)), answer(9.0, sent=0.3), failed(sent=0.9, end=30.0)]
+    (sample,) = samples_of([level(exchanges, 0.0, 1.0)], PerRequest(ttft=0.2))
+    assert (sample.answered, sample.failed, sample.good) == (5, 1, 4)
+    assert sample.latencies["ttft"].max == pytest.approx(9.0)
+    assert dict(sample.failures) == {"HTTP 429: slow down": 1}
+
+
 def test_a_strict_level_counts_what_also_began_in_it() -> None:
     early = answer(0.2, sent=0.9)
     exchanges = [early, *TWO]
