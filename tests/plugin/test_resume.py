@@ -617,6 +617,26 @@ def test_loads(pytester: pytest.Pytester, sessions: Sessions, call: str, other: 
     sessions()[0].stdout.fnmatch_lines(["1 measured again: another test and call"])
 
 
+def test_thresholds_decide_what_a_body_makes_of_the_levels(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        from pathlib import Path
+
+        def test_it(kv, kv_workload):
+            ttft = float(Path("limit.txt").read_text())
+            assert kv.steps({SHAPE}, [1], duration=0.05, max_ttft=ttft).best
+        """
+    )
+    limit = pytester.path / "limit.txt"
+    limit.write_text("60")
+    assert sessions.again() > 0
+    assert sessions.again() == 0
+    limit.write_text("1e-9")
+    result, _ = sessions()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["1 measured again: another call"])
+
+
 def test_a_replayed_trace_is_known_by_its_rows(pytester: pytest.Pytester, sessions: Sessions) -> None:
     trace = pytester.path / "t.jsonl"
     row = '{{"timestamp": {}, "input_length": 32, "output_length": 1, "hash_ids": [{}, 2]}}\n'

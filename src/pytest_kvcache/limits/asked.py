@@ -45,8 +45,10 @@ def of_concurrency(
     min_tokens_per_req: float | None = None,
     tokens_per_req_metric: TokensMetric = "avg",
     max_failed: float = MAX_FAILED,
+    *,
+    what: str = "sustain",
 ) -> Asked:
-    """Return what ``kv.sustain`` asks.
+    """Return what ``kv.sustain`` asks, and ``kv.steps`` where it has thresholds.
 
     Args:
         max_ttft: seconds until the first token; None: any.
@@ -54,16 +56,16 @@ def of_concurrency(
         min_tokens_per_req: tokens per second of a request, from sending to the end of its answer; None: any.
         tokens_per_req_metric: of all requests of a period.
         max_failed: share of requests that may fail.
+        what: the method that asks, for errors.
 
     Raises:
         ConfigurationError: nothing, or something impossible, is asked.
     """
-    what = "sustain"
     _check_limit(what, "max_ttft", max_ttft, "seconds")
     _check_limit(what, "min_tokens_per_req", min_tokens_per_req, "tokens per second")
     _check_word(what, "ttft_metric", ttft_metric, get_args(TtftMetric))
     _check_word(what, "tokens_per_req_metric", tokens_per_req_metric, get_args(TokensMetric))
-    _check_share(what, "max_failed", max_failed, 0 <= max_failed < 1)
+    _check_share(what, "max_failed", max_failed, _is_number(max_failed) and 0 <= max_failed < 1)
     objectives = []
     if max_ttft is not None:
         objectives.append(_objective("ttft", STATISTICS[ttft_metric], max_ttft, at_most=True))
@@ -95,8 +97,8 @@ def of_rate(
     what = "sustain_rate"
     for name, limit in (("max_ttft", max_ttft), ("max_tpot", max_tpot), ("max_e2e", max_e2e)):
         _check_limit(what, name, limit, "seconds")
-    _check_share(what, "attainment", attainment, 0 < attainment <= 1)
-    _check_share(what, "max_failed", max_failed, 0 <= max_failed < 1)
+    _check_share(what, "attainment", attainment, _is_number(attainment) and 0 < attainment <= 1)
+    _check_share(what, "max_failed", max_failed, _is_number(max_failed) and 0 <= max_failed < 1)
     each = PerRequest(max_ttft, max_tpot, max_e2e)
     if not each.asked:
         raise ConfigurationError(f"kv.{what}: nothing is asked that could be broken; give max_ttft= (seconds)")
@@ -115,8 +117,12 @@ def _needed(objective: Objective) -> int:
 
 
 def _check_limit(what: str, name: str, limit: float | None, unit: str) -> None:
-    if limit is not None and not 0 < limit < math.inf:
-        raise ConfigurationError(f"kv.{what}({name}={limit}): expected {unit}, above 0")
+    if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+        raise ConfigurationError(f"kv.{what}({name}={limit!r}): expected {unit}, above 0")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check_word(what: str, name: str, word: str, words: tuple[str, ...]) -> None:
@@ -127,4 +133,6 @@ def _check_word(what: str, name: str, word: str, words: tuple[str, ...]) -> None
 
 def _check_share(what: str, name: str, share: float, is_one: bool) -> None:
     if not is_one:
-        raise ConfigurationError(f"kv.{what}({name}={share}): expected a share of the requests, such as 0.95 for 95 %")
+        raise ConfigurationError(
+            f"kv.{what}({name}={share!r}): expected a share of the requests, such as 0.95 for 95 %"
+        )

@@ -29,6 +29,10 @@ class Ladder:
         Raises:
             ConfigurationError: these are no levels.
         """
+        if not all(isinstance(count, int) and not isinstance(count, bool) for count in (start, step, limit)):
+            raise ConfigurationError(
+                f"kv.sustain(start={start!r}, step={step!r}, limit={limit!r}): expected whole numbers of sessions"
+            )
         if start < 1 or step < 1:
             raise ConfigurationError(
                 f"kv.sustain(start={start}, step={step}): expected at least 1 session at a time and steps of 1 or more"
@@ -44,6 +48,10 @@ class Ladder:
         Raises:
             ConfigurationError: these are no levels.
         """
+        if not all(isinstance(rate, (int, float)) and not isinstance(rate, bool) for rate in (start, step, limit)):
+            raise ConfigurationError(
+                f"kv.sustain_rate(start={start!r}, step={step!r}, limit={limit!r}): expected numbers"
+            )
         if not 0 < start < float("inf") or not 0 < step < float("inf"):
             raise ConfigurationError(
                 f"kv.sustain_rate(start={start}, step={step}): expected sessions per second, above 0, and the share by "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
+from .levels import check_times, levels_of
 from .runs import Runs, check_sending
 from .sync import run_sync
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..limits.asked import Asked, TokensMetric, TtftMetric
     from ..limits.ladder import Ladder
     from ..limits.steps import Steps
-    from ..model import Level, ResetMode
+    from ..model import ResetMode
     from ..pace import Arrival, Pace
     from ..protocols import Workload
     from ..result import Result
@@ -101,13 +102,13 @@ class Loads(Runs):
 
         self._state.refuse_in_block("kv.steps")
         check_sending("steps", retries, reset)
-        levels = _levels(concurrency, rate, duration)
+        levels = levels_of(concurrency, rate, duration)
         asked = None
         if max_ttft is not None or min_tokens_per_req is not None:
-            asked = of_concurrency(max_ttft, ttft_metric, min_tokens_per_req, tokens_per_req_metric)
+            asked = of_concurrency(max_ttft, ttft_metric, min_tokens_per_req, tokens_per_req_metric, what="steps")
         elif stop_early:
             raise ConfigurationError("kv.steps(stop_early=True): at what? Give max_ttft= or min_tokens_per_req=")
-        how = {"repeats": 1 + retries, "strict": strict, "stop": asked if stop_early else None}
+        how = {"repeats": 1 + retries, "strict": strict, "asked": asked, "stop_early": stop_early}
         plan = self._plan(Pace(), reset=reset, stream=stream)
         arguments = {"levels": levels, "duration": duration, **how}
         async with self._bench("steps", workload, plan, arguments) as bench:
@@ -304,7 +305,7 @@ class Loads(Runs):
 
         self._state.refuse_in_block(f"kv.{what}")
         check_sending(what, 0, reset)
-        _check_times(what, duration, assessment)
+        check_times(what, duration, assessment)
         plan = self._plan(pace, reset=reset, stream=stream)
         arguments = {"ladder": ladder, "asked": asked, "duration": duration, "assessment": assessment}
         async with self._bench(what, workload, plan, arguments) as bench:
@@ -360,32 +361,3 @@ class Loads(Runs):
             pair = await measure_speedup(bench, plan.pace)
         self._state.speedups.append(pair)
         return speedup_of(pair, self._state.expectation)
-
-
-def _check_times(what: str, duration: float, assessment: float) -> None:
-    from ..workloads.checks import is_number
-
-    for name, seconds in (("duration", duration), ("assessment", assessment)):
-        if not is_number(seconds) or not 0 < seconds < float("inf"):
-            raise ConfigurationError(f"kv.{what}({name}={seconds!r}): expected seconds, above 0")
-    if assessment > duration:
-        raise ConfigurationError(
-            f"kv.{what}(duration={duration:g}, assessment={assessment:g}): expected time for one period at least"
-        )
-
-
-def _levels(concurrency: Sequence[int], rate: Sequence[float], duration: float) -> list[Level]:
-    from ..model import Level
-    from ..workloads.checks import is_number, is_whole
-
-    if bool(concurrency) == bool(rate):
-        raise ConfigurationError("kv.steps: give levels: concurrency=[10, 20, 40], or rate=[1.0, 2.0, 4.0]")
-    for level in concurrency:
-        if not is_whole(level, 1):
-            raise ConfigurationError(f"kv.steps(concurrency=[... {level!r}]): expected at least 1 session at a time")
-    for each in rate:
-        if not is_number(each) or not 0 < each < float("inf"):
-            raise ConfigurationError(f"kv.steps(rate=[... {each!r}]): expected sessions per second, above 0")
-    if not is_number(duration) or not 0 < duration < float("inf"):
-        raise ConfigurationError(f"kv.steps(duration={duration!r}): expected seconds, above 0")
-    return [Level(concurrency=level) for level in concurrency] or [Level(rate=each) for each in rate]

@@ -224,14 +224,16 @@ class Runner(Loads):
 
 
 def _check_pace(concurrency: int | None, rate: float | None, arrival: str, ramp: float) -> None:
-    if concurrency is not None and concurrency < 1:
-        raise ConfigurationError(f"kv.run(concurrency={concurrency}): expected at least 1 session at a time")
-    if rate is not None and not 0 < rate < float("inf"):
-        raise ConfigurationError(f"kv.run(rate={rate}): expected sessions per second, above 0")
+    from ..workloads.checks import is_number, is_whole
+
+    if concurrency is not None and not is_whole(concurrency, 1):
+        raise ConfigurationError(f"kv.run(concurrency={concurrency!r}): expected at least 1 session at a time")
+    if rate is not None and not (is_number(rate) and rate > 0):
+        raise ConfigurationError(f"kv.run(rate={rate!r}): expected sessions per second, above 0")
     if arrival not in ("poisson", "constant"):
         raise ConfigurationError(f"kv.run(arrival={arrival!r}): expected 'poisson' or 'constant'")
-    if not 0 <= ramp < float("inf"):
-        raise ConfigurationError(f"kv.run(ramp={ramp}): expected seconds, 0 or more")
+    if not is_number(ramp):
+        raise ConfigurationError(f"kv.run(ramp={ramp!r}): expected seconds, 0 or more")
 
 
 def _keeps_a_clock(workload: Workload) -> bool:

@@ -136,9 +136,11 @@ def check_sending(what: str, retries: int, reset: str | None, settle: float = 0.
     Raises:
         ConfigurationError: names the call and the argument.
     """
-    if not 0 <= settle < float("inf"):
-        raise ConfigurationError(f"kv.{what}(settle={settle}): expected seconds, 0 or more")
-    if retries < 0:
-        raise ConfigurationError(f"kv.{what}(retries={retries}): expected 0 or more")
+    from ..workloads.checks import is_number, is_whole
+
+    if not is_number(settle):
+        raise ConfigurationError(f"kv.{what}(settle={settle!r}): expected seconds, 0 or more")
+    if not is_whole(retries, 0):
+        raise ConfigurationError(f"kv.{what}(retries={retries!r}): expected 0 or more")
     if reset not in (None, "never", "auto", "require"):
         raise ConfigurationError(f"kv.{what}(reset={reset!r}): expected 'never', 'auto' or 'require'")

@@ -59,6 +59,9 @@ def test_an_open_loop_asks_for_a_share(attainment: float, needed: int) -> None:
         ({"tokens_per_req_metric": "p95"}, r"tokens_per_req_metric='p95'\): expected one of 'avg', 'p5', 'p10'"),
         ({"max_failed": 1.0}, r"max_failed=1.0\): expected a share of the requests"),
         ({"max_failed": -0.1}, r"max_failed=-0.1"),
+        ({"max_ttft": "2"}, r"kv.sustain\(max_ttft='2'\): expected seconds, above 0"),
+        ({"max_ttft": True}, r"max_ttft=True"),
+        ({"max_ttft": -1.0, "what": "steps"}, r"kv.steps\(max_ttft=-1.0\)"),
     ],
 )
 def test_what_a_closed_loop_cannot_hold(given: dict[str, Any], message: str) -> None:
@@ -79,6 +82,8 @@ def test_what_a_closed_loop_cannot_hold(given: dict[str, Any], message: str) -> 
             r"attainment=95\): expected a share of the requests, such as 0.95 for 95 %",
         ),
         ({"max_ttft": 1.0, "max_failed": 2}, r"max_failed=2"),
+        ({"max_ttft": 1.0, "attainment": "0.9"}, r"attainment='0.9'\): expected a share"),
+        ({"max_ttft": 1.0, "attainment": True}, r"attainment=True"),
     ],
 )
 def test_what_an_open_loop_cannot_hold(given: dict[str, Any], message: str) -> None:
@@ -111,6 +116,10 @@ def test_a_rung_by_its_value() -> None:
         (0, 2, 10, r"kv.sustain\(start=0, step=2\): expected at least 1 session at a time and steps of 1 or more"),
         (2, 0, 10, r"step=0"),
         (20, 2, 10, r"kv.sustain\(start=20, limit=10\): expected a limit that is not below the start"),
+        (2.5, 2, 10, r"kv.sustain\(start=2.5, step=2, limit=10\): expected whole numbers of sessions"),
+        (True, 2, 10, r"start=True"),
+        (2, 2.0, 10, r"step=2.0"),
+        (2, 2, "10", r"limit='10'"),
         (1, 1, 1_000_000, "more than 100,000 levels from start to limit; take a larger step"),
     ],
 )
@@ -127,6 +136,8 @@ def test_no_levels_of_concurrency(start: int, step: int, limit: int, message: st
         (1.0, float("nan"), 10.0, r"step=nan"),
         (1.0, 0.1, 0.5, r"kv.sustain_rate\(start=1.0, limit=0.5\): expected a limit"),
         (1.0, 0.1, float("inf"), r"limit=inf"),
+        ("1", 0.1, 10.0, r"kv.sustain_rate\(start='1', step=0.1, limit=10.0\): expected numbers"),
+        (1.0, True, 10.0, r"step=True"),
         (1.0, 1e-9, 10.0, "more than 100,000 levels"),
     ],
 )
