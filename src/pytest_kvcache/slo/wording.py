@@ -86,16 +86,19 @@ def figure(objective: Objective, value: float, more: int = 0) -> str:
         return f"{value:.{2 + more}f}x"
     if not unit:
         return f"{value:.{4 + more}f}"
-    decimals = 1 if value >= 100 else 2
+    decimals = 1 if round(value, 2) >= 100 else 2
     return f"{value:,.{decimals + more}f} {unit}"
 
 
 def duration(seconds: float, more: int = 0) -> str:
-    """Return seconds as people read them: ``2.310 s``, ``45.20 ms``, ``0.85 µs``."""
-    if seconds >= 1 or seconds == 0:
+    """Return seconds as people read them: ``2.310 s``, ``45.20 ms``, ``0.85 µs``.
+
+    What rounds to the next unit is told in that: 1 s has one spelling, and so can be told apart from what is near it.
+    """
+    if round(seconds, 4) >= 1 or seconds == 0:
         return f"{seconds:.{3 + more}f} s"
-    if seconds >= 1e-3:
-        return f"{seconds * 1e3:.{(1 if seconds >= 0.1 else 2) + more}f} ms"
+    if round(seconds, 8) >= 1e-3:
+        return f"{seconds * 1e3:.{(1 if round(seconds, 5) >= 0.1 else 2) + more}f} ms"
     return f"{seconds * 1e6:.{2 + more}f} µs"
 
 

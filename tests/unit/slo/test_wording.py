@@ -18,6 +18,7 @@ TTFT = Objective("ttft", "p95", 2.0, at_most=True, name="ttft_p95")
     [
         (2.31, "2.310 s"), (61.5, "61.500 s"), (1.0, "1.000 s"), (0.9996, "999.6 ms"), (0.25, "250.0 ms"),
         (0.0452, "45.20 ms"), (0.001, "1.00 ms"), (0.00085, "850.00 µs"), (1e-9, "0.00 µs"), (0.0, "0.000 s"),
+        (0.99999, "1.000 s"), (0.099999, "100.0 ms"), (0.000999999, "1.00 ms"),
     ],
 )  # fmt: skip
 def test_durations(seconds: float, shown: str) -> None:
@@ -28,6 +29,7 @@ def test_durations(seconds: float, shown: str) -> None:
     ("metric", "value", "shown"),
     [
         ("output_tok_s", 1234.56, "1,234.6 tok/s"),
+        ("output_tok_s", 99.999, "100.0 tok/s"),
         ("tokens_per_s", 42.0, "42.00 tok/s"),
         ("goodput", 0.5, "0.50 req/s"),
         ("attainment", 0.95, "0.9500"),
@@ -51,6 +53,21 @@ def test_a_miss_by_little_shows_it() -> None:
     assert wording.told(TTFT, 2.31) == ("2.310 s", "2.000 s")
     assert wording.told(TTFT, 2.0004) == ("2.0004 s", "2.0000 s")
     assert wording.told(TTFT, 2.0) == ("2.000 s", "2.000 s")
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "value", "shown"),
+    [
+        ("output_tok_s", 100.0, 99.998, ("99.998 tok/s", "100.000 tok/s")),
+        ("ttft", 0.1, 0.09999999, ("99.99999 ms", "100.00000 ms")),
+        ("ttft", 1.0, 0.99999, ("0.99999 s", "1.00000 s")),
+        ("itl", 0.001, 0.0009999999, ("0.9999999 ms", "1.0000000 ms")),
+    ],
+)
+def test_no_unit_and_no_number_of_digits_hides_on_which_side_it_is(
+    metric: Metric, limit: float, value: float, shown: tuple[str, str]
+) -> None:
+    assert wording.told(Objective(metric, "total", limit, at_most=True, name=metric), value) == shown
 
 
 @given(st.floats(0.001, 1000), st.floats(1e-6, 1e-3))
