@@ -25,14 +25,41 @@ _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 def grid(sweep: Record) -> list[str]:
     """Return the lines of a sweep: its tests, what was measured at each place, and what follows from it."""
-    cells = sweep["cells"]
-    axes = [axis for axis in sweep["axes"] if len(axis["values"]) > 1] or sweep["axes"][:1]
+    axes = _moving(sweep)
+    lines = _one_axis(axes[0], sweep["cells"]) if len(axes) == 1 else _several(axes, sweep["cells"])
+    return [f"sweep {sweep['name']}{outcome(sweep)}", *(f"  {line}" for line in (*lines, *sweep["statements"]))]
+
+
+def outcome(sweep: Record) -> str:
+    """Return what stands behind the name of a sweep: where all of it was measured, and what became of its tests."""
+    cells, axes = sweep["cells"], _moving(sweep)
     fixed = [f"{axis['name']} {_text(axis['values'][0])}" for axis in sweep["axes"] if axis not in axes]
     fixed += filter(None, (_level(cells),))
-    at = f" at {', '.join(fixed)}" if fixed else ""
-    lines = [f"sweep {sweep['name']}{at}: {_counted(cells)}"]
-    lines += [f"  {line}" for line in (_one_axis(axes[0], cells) if len(axes) == 1 else _several(axes, cells))]
-    return lines + [f"  {line}" for line in sweep["statements"]]
+    return (f" at {', '.join(fixed)}" if fixed else "") + f": {_counted(cells)}"
+
+
+def tables(sweep: Record) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Return the title and the rows of each table of a sweep, a header first: one table for one axis, else a figure."""
+    axes, cells = _moving(sweep), sweep["cells"]
+    if len(axes) == 1:
+        return [("", _along(axes[0], cells))]
+    across = _across(axes)
+    down = [axis for axis in axes if axis is not across]
+    labels = [
+        tuple(axis["name"] for axis in down),
+        *(tuple(map(_text, place)) for place, _ in ordered_rows(down, cells)),
+    ]
+    found = []
+    for title, key, form in _figures(cells):
+        rows = [tuple(map(_text, across["values"])), *_beneath(across, down, cells, key, form)]
+        whole = [(*label, *row) for label, row in zip(labels, rows, strict=True)]
+        found.append((f"{title} by {across['name']}", whole))
+    return found
+
+
+def _moving(sweep: Record) -> list[Record]:
+    """Return the axes with more than one value; one at least."""
+    return [axis for axis in sweep["axes"] if len(axis["values"]) > 1] or sweep["axes"][:1]
 
 
 def _level(cells: Sequence[Record]) -> str | None:
@@ -48,6 +75,11 @@ def _counted(cells: Sequence[Record]) -> str:
 
 
 def _one_axis(axis: Record, cells: Sequence[Record]) -> list[str]:
+    header, *rows = _along(axis, cells)
+    return aligned([header, *_padded(rows, 1)])
+
+
+def _along(axis: Record, cells: Sequence[Record]) -> list[tuple[str, ...]]:
     figures = _figures(cells)
     by_value = rows_by([axis["name"]], cells)
     rows = [
@@ -55,7 +87,7 @@ def _one_axis(axis: Record, cells: Sequence[Record]) -> list[str]:
         for value in axis["values"]
         for cell in by_value[value,]
     ]
-    return aligned([(axis["name"], *(title for title, _, _ in figures)), *_padded(rows, 1)])
+    return [(axis["name"], *(title for title, _, _ in figures)), *rows]
 
 
 def _several(axes: Sequence[Record], cells: Sequence[Record]) -> list[str]:
@@ -66,16 +98,23 @@ def _several(axes: Sequence[Record], cells: Sequence[Record]) -> list[str]:
     labels = aligned([[axis["name"] for axis in down], *([*map(_text, place)] for place, _ in places)])
     blocks = [["", *labels]]
     for title, key, form in _figures(cells):
-        rows = []
-        for _, row in places:
-            found = {cell["axes"].get(across["name"]): cell for cell in reversed(row)}
-            rows.append(tuple(_marked(found.get(value), key, form) for value in across["values"]))
-        block = aligned([[*map(_text, across["values"])], *_padded(rows, 0)])
+        block = aligned([[*map(_text, across["values"])], *_padded(_beneath(across, down, cells, key, form), 0)])
         blocks.append([title, *block])
     by = f"by {across['name']}:"
     if sum(_width(block) + 3 for block in blocks) <= _WIDTH:
         return [by, *_beside(blocks)]
     return [line for block in blocks[1:] for line in (f"{block[0]} {by}", *_beside([labels, block[1:]]))]
+
+
+def _beneath(
+    across: Record, down: Sequence[Record], cells: Sequence[Record], key: str, form: Callable[[Any], str]
+) -> list[tuple[str, ...]]:
+    """Return a figure in rows, a column for each value of an axis."""
+    rows = []
+    for _, row in ordered_rows(down, cells):
+        found = {cell["axes"].get(across["name"]): cell for cell in reversed(row)}
+        rows.append(tuple(_marked(found.get(value), key, form) for value in across["values"]))
+    return rows
 
 
 def _beside(blocks: Sequence[Sequence[str]]) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..figures import duration, plural
-from .columns import UNKNOWN, aligned
+from . import cells
+from .columns import aligned
 from .levels import headline, is_load, kept, level_text, level_value, levels_table, ramp
 from .losses import waterfall
 from .plain import Record
@@ -23,17 +24,25 @@ _RESIDENCY = {
 
 def section(record: Record) -> str:
     """Return the evidence of one test: the arithmetic, what an ideal cache reaches, and every finding with its code."""
+    return "\n".join([record["sentence"], *evidence(record), *(f"  -> {_finding(one)}" for one in untold(record))])
+
+
+def evidence(record: Record) -> list[str]:
+    """Return what stands between the sentence and the findings."""
     several = len(kept(record)) > 1
-    lines = [record["sentence"], *_objectives(record), *_arithmetic(record)]
+    lines = [*_objectives(record), *_arithmetic(record)]
     lines += _timing(record) if not several else [f"  failed: {_errors(record)}"] if record["errors"] else []
     lines += _runs(record)
     if is_load(record):
         lines += _statements(record, several=several)
     lines += [f"  probe: {line}" for line in record["probes"]]
-    lines += [f"  cache: {record['cache_state']}"] if record["cache_state"] else []
+    return lines + ([f"  cache: {record['cache_state']}"] if record["cache_state"] else [])
+
+
+def untold(record: Record) -> list[Record]:
+    """Return the findings that are not told with an objective."""
     told = {objective["sentence"] for objective in record["objectives"]}
-    lines += [f"  -> {_finding(finding)}" for finding in record["findings"] if finding["sentence"] not in told]
-    return "\n".join(lines)
+    return [finding for finding in record["findings"] if finding["sentence"] not in told]
 
 
 def _finding(finding: Record) -> str:
@@ -119,7 +128,7 @@ def _arithmetic(record: Record) -> list[str]:
         lost = "".join(f", {requests[how]} {how}" for how in ("failed", "aborted") if requests[how])
         sent = f" · {requests['total']} requests{lost}" if requests["total"] else ""
         hit = f"{record['hit_tokens']:,} of {record['query_tokens']:,} hit"
-        lines.append(f"  {hit}, by {record['source']}{sent} · {_engine(engine)}")
+        lines.append(f"  {hit}, by {record['source']}{sent} · {cells.engine(engine)}")
     return [*lines, *_rates(record["hit_rate"], record["simulated_cache"]), *_rows(record)]
 
 
@@ -129,7 +138,7 @@ def _timing(record: Record) -> list[str]:
     lines = []
     if figures is not None and figures["ttft_s"]["p50"] is not None:
         level = f", {where}" if where else ""
-        lines.append(f"  TTFT {_ttft(figures)} (p50/p95), {_output(figures)} output{level}")
+        lines.append(f"  TTFT {cells.ttft(figures)} (p50/p95), {cells.output(figures)} output{level}")
     late = record["arrival_s"]
     if late["count"]:
         lines.append(f"  sent {duration(late['p50'])} (p50), {duration(late['p95'])} (p95) later than scheduled")
@@ -140,7 +149,7 @@ def _timing(record: Record) -> list[str]:
 
 def _rates(rates: Record, cache: Record | None) -> list[str]:
     lines = []
-    if rates["low"] is not None and rates["high"] is not None and _rate(rates["low"]) != _rate(rates["high"]):
+    if rates["low"] is not None and rates["high"] is not None and cells.rate(rates["low"]) != cells.rate(rates["high"]):
         lines.append(f"  between {rates['low']:.3f} and {rates['high']:.3f}, as far as the counters can tell")
     if rates["warm"] is not None and rates["warm"] != rates["measured"]:
         lines.append(f"  {rates['warm']:.3f} over the requests that had something to hit")
@@ -176,7 +185,7 @@ def _rows(record: Record) -> list[str]:
 
 
 def _row_of(label: str, tokens: Record, query: int, note: str = "") -> tuple[str, str, str, str, str]:
-    return label, f"{tokens['hit_tokens']:,}", f"{query:,}", _rate(tokens["hit_rate"]), note
+    return label, f"{tokens['hit_tokens']:,}", f"{query:,}", cells.rate(tokens["hit_rate"]), note
 
 
 def _means(title: str, names: dict[str, str], latencies: Record) -> list[str]:
@@ -209,39 +218,15 @@ def table(records: Iterable[Record]) -> list[str]:
 
 def _row(record: Record) -> tuple[str, ...]:
     rates = record["hit_rate"]
-    tokens = UNKNOWN if record["query_tokens"] is None else f"{record['hit_tokens']:,}/{record['query_tokens']:,}"
     figures, where = headline(record)
     return (
         record["verdict"],
-        _rate(rates["measured"]),
-        _rate(rates["target"]),
-        _rate(rates["predicted"]),
-        tokens,
-        _ttft(figures),
-        _output(figures),
-        _engine(record["engine"]),
+        cells.rate(rates["measured"]),
+        cells.rate(rates["target"]),
+        cells.rate(rates["predicted"]),
+        cells.tokens(record),
+        cells.ttft(figures),
+        cells.output(figures),
+        cells.engine(record["engine"]),
         record["nodeid"] + (f" · {where}" if where else ""),
     )
-
-
-def _rate(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.3f}"
-
-
-def _ttft(figures: Record | None) -> str:
-    p50, p95 = (None, None) if figures is None else (figures["ttft_s"]["p50"], figures["ttft_s"]["p95"])
-    return UNKNOWN if p50 is None or p95 is None else f"{duration(p50)}/{duration(p95)}"
-
-
-def _output(figures: Record | None) -> str:
-    rate = None if figures is None else figures["output_tok_s"]
-    return UNKNOWN if rate is None else f"{rate:,.0f} tok/s"
-
-
-def _engine(engine: Record | None) -> str:
-    if engine is None:
-        return UNKNOWN
-    name = f"{engine['id']} {engine['version']}" if engine["version"] else str(engine["id"])
-    block = f" block {engine['block_size']}" if engine["block_size"] else ""
-    unconfirmed = " (unconfirmed)" if engine["unconfirmed"] else ""
-    return name + block + (" (simulated)" if engine["simulated"] else "") + unconfirmed
