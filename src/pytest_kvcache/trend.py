@@ -58,7 +58,7 @@ def _of_workload(levels: Sequence[tuple[Stretch, Measurement]]) -> list[str]:
     lines = [*_repeated(kept)]
     rising = [level for level in kept if sum(stretch.requests for stretch in level.stretches) >= REQUESTS]
     if len(rising) > 1:
-        lines += [*_throughput(rising), *_first_token(rising), *_waiting(rising)]
+        lines += [*_throughput(rising, kept[-1]), *_first_token(rising), *_waiting(rising)]
     if len(kept) > 1:
         lines += [*_cache(kept), *_server_time(kept)]
     return lines
@@ -113,8 +113,13 @@ def _with_deviation(name: str, values: Sequence[float | None], shown: Callable[[
     return f"{name} {shown(fmean(known))} ± {shown(stdev(known))}"
 
 
-def _throughput(levels: Sequence[_Kept]) -> list[str]:
-    """Tell from where on more load brings no more: no higher level gains a tenth of what the load rises by."""
+def _throughput(levels: Sequence[_Kept], highest: _Kept) -> list[str]:
+    """Tell from where on more load brings no more: no higher level gains a tenth of what the load rises by.
+
+    Args:
+        levels: that can be compared.
+        highest: that was kept; it may have answered too little for that.
+    """
     told = [(level, level.output) for level in levels if level.output]
     if len(told) < 2:
         return []
@@ -124,7 +129,8 @@ def _throughput(levels: Sequence[_Kept]) -> list[str]:
             falls = "falls" if most < output * (1 - GROWTH) else "stops growing"
             return [f"output {falls} from {level.level} on: {tok_s(output)} there, {tok_s(most)} at {_at(last)}"]
     before, less = told[-2]
-    return [f"output still grows at the highest level: {tok_s(less)} at {before.level}, {tok_s(most)} at {_at(last)}"]
+    where = "at the highest level" if last is highest else f"up to {last.level}"
+    return [f"output still grows {where}: {tok_s(less)} at {before.level}, {tok_s(most)} at {_at(last)}"]
 
 
 def _at(kept: _Kept) -> str:

@@ -130,6 +130,11 @@ def test_levels_with_few_answers_are_not_compared() -> None:
     assert len(of_levels(enough)) == 2
 
 
+def test_the_highest_level_that_is_compared_is_not_called_the_highest() -> None:
+    lost = [level(10, 100.0, 0.1), level(20, 200.0, 0.1), level(40, 0.0, None, requests=0)]
+    assert of_levels(lost) == ["output still grows up to concurrency 20: 100 tok/s at concurrency 10, 200 tok/s at 20"]
+
+
 # --- the cache and the queue -----------------------------------------------------------------------------------------
 
 
