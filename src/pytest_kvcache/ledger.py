@@ -33,7 +33,7 @@ _MOST_TEXT = 1 << 23  # characters of all answers; those behind are not kept, as
 class Exchanges(Sequence[Exchange]):
     """Exchanges in columns, in the order of their places. Of many, each access makes an object."""
 
-    __slots__ = ("_alike", "_counts", "_made_once", "_order", "_phase", "_rests", "_stamps")
+    __slots__ = ("_alike", "_counts", "_ends", "_made_once", "_order", "_phase", "_rests", "_said", "_stamps")
 
     def __init__(self, phase: Phase) -> None:
         self._phase: Phase = phase
@@ -42,6 +42,8 @@ class Exchanges(Sequence[Exchange]):
         self._stamps = array("d")
         self._counts = array("q")
         self._rests: list[tuple[Any, ...]] = []  # of each request; the same object for all that ended alike
+        self._said = bytearray()  # texts and reasonings, one behind the other
+        self._ends = array("q")  # where they end there: two for each request
         self._alike: dict[object, tuple[Any, ...]] = {}
 
     def add(self, e: Exchange, *, with_text: bool) -> None:
@@ -64,17 +66,21 @@ class Exchanges(Sequence[Exchange]):
             e.turn,
         )
         self._counts.extend([_NONE if count is None else count for count in counts])
-        said = (e.text, e.reasoning) if with_text else ("", "")
-        rest = (e.partial, e.finish_reason, e.failure, *said, e.tool_calls, e.prompt_ids, e.output_ids, e.earlier)
-        if rest == (False, e.finish_reason, None, "", "", (), None, None, ()):
+        for said in (e.text, e.reasoning):
+            if with_text:
+                self._said += said.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._said))
+        rest = (e.partial, e.finish_reason, e.failure, e.tool_calls, e.prompt_ids, e.output_ids, e.earlier)
+        if rest == (False, e.finish_reason, None, (), None, None, ()):
             rest = self._alike.setdefault(e.finish_reason, rest)
         self._rests.append(rest)
 
-    def ordered(self, places: Sequence[Place]) -> Exchanges:
-        """Return a view of them in the order of their places, which stand in the order of :meth:`add`."""
+    def ordered(self, order: Sequence[int]) -> Exchanges:
+        """Return a view of them in another order, by their numbers in the order of :meth:`add`."""
         view = Exchanges(self._phase)
         view._stamps, view._counts, view._rests = self._stamps, self._counts, self._rests
-        view._order = array("l", sorted(range(len(places)), key=places.__getitem__))
+        view._said, view._ends = self._said, self._ends
+        view._order = array("l", order)
         return view
 
     def __len__(self) -> int:
@@ -101,7 +107,7 @@ class Exchanges(Sequence[Exchange]):
         length, prompt, cached, completion, written, lookups, status, session, turn = (
             None if count == _NONE else count for count in counts
         )
-        partial, finish, failure, text, reasoning, calls, prompt_ids, output_ids, earlier = self._rests[number]
+        partial, finish, failure, calls, prompt_ids, output_ids, earlier = self._rests[number]
         return Exchange(
             self._phase,
             queued,
@@ -121,8 +127,8 @@ class Exchanges(Sequence[Exchange]):
             finish,
             status,
             failure,
-            text,
-            reasoning,
+            self._text(2 * number),
+            self._text(2 * number + 1),
             calls,
             prompt_ids,
             output_ids,
@@ -130,6 +136,10 @@ class Exchanges(Sequence[Exchange]):
             turn,
             earlier,
         )
+
+    def _text(self, place: int) -> str:
+        start, end = self._ends[place - 1] if place else 0, self._ends[place]
+        return self._said[start:end].decode("utf-8", "surrogatepass") if end > start else ""
 
 
 class Ledger:
@@ -143,13 +153,13 @@ class Ledger:
 
     def __init__(self, phase: Phase = "load") -> None:
         self._kept = Exchanges(phase)
-        self._places: list[Place] = []
+        self._places = array("q")  # two for each request
         self._gaps: Counter[int] = Counter()
         self._text = 0
         self.produced = Production()
 
     def __setitem__(self, place: Place, exchange: Exchange) -> None:
-        self._places.append(place)
+        self._places.extend(place)
         arrived = Counter(exchange.chunks)  # what came in one piece has one stamp
         self.produced.add(exchange, arrived)
         if exchange.failure is None and arrived:
@@ -160,12 +170,13 @@ class Ledger:
         self._kept.add(exchange, with_text=self._text <= _MOST_TEXT)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._places) // 2
 
     @property
     def exchanges(self) -> Exchanges:
         """All of them, session by session, each in the order of its requests."""
-        return self._kept.ordered(self._places)
+        sessions, turns = self._places[::2], self._places[1::2]
+        return self._kept.ordered(sorted(range(len(self)), key=lambda at: (sessions[at], turns[at])))
 
     def since(self, count: int) -> Iterator[Exchange]:
         """Return those that ended after the first ``count``, as they ended."""
