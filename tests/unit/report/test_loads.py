@@ -230,6 +230,11 @@ def test_the_hit_rate_of_a_level_by_usage_where_no_counter_tells() -> None:
     assert levels_table([run])[1].endswith("0.250")
 
 
+def test_the_sentence_of_the_only_level_stands_once() -> None:
+    assert sum("hit rate ..." in line for line in lines(judged(at(8)))) == 1
+    assert sum("hit rate ..." in line for line in lines(judged(at(8), at(16)))) == 3  # and which of them missed
+
+
 def test_one_level_keeps_its_timing_and_its_waterfall() -> None:
     told = {"ttft": TEN, "queue": TEN, "decode": TEN, "prefill": TEN}
     record = judged(at(8, measured(PLAIN, server_latency=told, pressure=Pressure(preemptions=0))), status="pass")
