@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pytest_kvcache.errors import ConfigurationError
 from pytest_kvcache.model import Level
-from pytest_kvcache.plugin.levels import check_times, levels_of
+from pytest_kvcache.plugin.levels import check_times, check_traffic, levels_of
 from pytest_kvcache.plugin.runs import check_sending
+from pytest_kvcache.workloads import SharedPrefix
+from pytest_kvcache.workloads.trace_replay import TraceReplay
+
+from .conftest import Run
 
 
 @pytest.mark.parametrize("levels", [[1, 3], (1, 3), range(1, 4, 2), iter([1, 3]), (n for n in (1, 3))])
@@ -78,3 +83,79 @@ def test_no_times(duration: Any, assessment: Any, message: str) -> None:
 def test_no_way_to_send(retries: Any, settle: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         check_sending("steps", retries, None, settle)
+
+
+SHAPE = SharedPrefix(requests=4, input_len=64, prefix_len=32)
+
+
+class Rows(list[Any]):
+    """A trace that nobody reads."""
+
+    name, block_size = "rows", 16
+
+
+def test_a_trace_on_its_clock_keeps_no_level() -> None:
+    with pytest.raises(ConfigurationError, match=r"kv.sustain: this trace keeps a clock of its own"):
+        check_traffic("sustain", TraceReplay(Rows()), stream=True, timed={})
+    check_traffic("sustain", TraceReplay(Rows(), clock=False), stream=True, timed={})
+
+
+@pytest.mark.parametrize("name", ["max_ttft", "max_tpot"])
+def test_what_only_a_stream_tells(name: str) -> None:
+    check_traffic("steps", SHAPE, stream=False, timed={name: None})
+    check_traffic("steps", SHAPE, stream=True, timed={name: 2.0})
+    with pytest.raises(ConfigurationError, match=rf"kv.steps\(stream=False, {name}=2.0\): without a stream"):
+        check_traffic("steps", SHAPE, stream=False, timed={"max_e2e": None, name: 2.0})
+
+
+LOST = """
+import pytest
+
+SHAPE = dict(requests=4, input_len=64, hit_rate=0.5, prefixes=1, output_len=2)
+
+def refused(call, *arguments, **more):
+    from pytest_kvcache.errors import ConfigurationError
+    with pytest.raises(ConfigurationError, match="without a stream|a clock of its own"):
+        call(*arguments, **more)
+
+def test_calls(kv, kv_workload, kv_trace):
+    shape, trace = kv_workload.shared_prefix(**SHAPE), kv_workload.trace(kv_trace("t.jsonl", block_size=16))
+    refused(kv.steps, shape, [1], stream=False, max_ttft=1.0)
+    refused(kv.sustain, shape, stream=False)
+    refused(kv.sustain_rate, shape, max_tpot=1.0, stream=False)
+    refused(kv.steps, trace, [1])
+    refused(kv.sustain, trace)
+    refused(kv.sustain_rate, trace, 1.0)
+
+def test_ended(kv, kv_workload):
+    recorded = kv_workload.requests([{"prompt": f"number {n}", "max_tokens": 1} for n in range(9)])
+    result = kv.sustain(recorded, 2.0, duration=60, assessment=30)
+    assert result.verdict.status == "inconclusive"
+    assert "the workload ended after" in result.verdict.sentence
+    assert "and the search with it" in result.verdict.sentence
+"""
+
+
+def test_searches_that_cannot_be_made(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    (pytester.path / "t.jsonl").write_text(
+        '{"timestamp": 0, "input_length": 32, "output_length": 1, "hash_ids": [1, 2]}\n'
+    )
+    pytester.makepyfile(LOST)
+    result = run(f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=2)
+
+
+def test_behind_a_level_that_could_not_begin_none_takes_its_time(
+    pytester: pytest.Pytester, run: Run, start_sim: Callable[..., str]
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_refused(kv, kv_workload):
+            shape = kv_workload.shared_prefix(requests=4, input_len=64, hit_rate=0.5, prefixes=1, output_len=2)
+            kv.steps(shape, [1, 2], duration=0.1, retries=1)
+        """
+    )
+    result = run(f"--kv-endpoint={start_sim('--fault', 'status=500')}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: the level was not measured: prefill failed: 1 of 1 requests*"])
+    result.stdout.no_fnmatch_line("*run 2*")

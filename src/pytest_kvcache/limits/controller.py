@@ -101,8 +101,12 @@ class Controller:
         self._periods.append(self._search.add(self._rung, stretch, stalled))
         return self._move(stretch.end)
 
-    def finish(self) -> Limit:
-        """Return where the limit lies, as far as it was found."""
+    def finish(self, over: str = "the time") -> Limit:
+        """Return where the limit lies, as far as it was found.
+
+        Args:
+            over: what came to its end before the search did, if anything did.
+        """
         search, found = self._search, self._search.found
         broken = None if search.broken is None else self._ladder[search.broken]
         return Limit(
@@ -111,7 +115,7 @@ class Controller:
             periods=self.periods,
             converged=search.converged,
             stretch=None if found is None else search.tried[found].pooled,
-            sentence=sentence_of(search, self._rung, self._open),
+            sentence=sentence_of(search, self._rung, self._open, over),
         )
 
     def _move(self, now: float) -> Move:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..live import Live
-from ..model import Level, Limit, PerRequest, Stretch
+from ..model import Exchange, Finding, Level, Limit, PerRequest, Stretch
 from ..stretch import stretch_of
 from .breach import Stalled
 from .controller import Controller
@@ -45,6 +46,7 @@ class Searching:
     _mark: int = 0
     _since: float = 0.0
     _longest: float = 0.0
+    _over: bool = False
 
     async def steer(self, live: Live) -> None:
         """Go from level to level, and close the gate in the end."""
@@ -64,14 +66,16 @@ class Searching:
             if self.progress is not None:
                 period = len(self.controller.periods) + 1
                 self.progress(self.controller.level, self._left(live), len(live.ledger), period=period)
+        self._over = True
         live.gate.close()
 
     def told(self, live: Live) -> dict[str, Any]:
-        """Return where the limit lies, and what came out there.
+        """Return where the limit lies, and what came out there; a workload that ended before the search is a finding.
 
         Periods are counted once more: what was in flight at the end of one has ended now, and its tokens are known.
         """
-        found, exchanges = self.controller.finish(), list(live.ledger.exchanges)
+        found = self.controller.finish("the time" if self._over else "the workload")
+        exchanges = list(live.ledger.exchanges)
 
         def again(stretch: Stretch) -> Stretch:
             return stretch_of(
@@ -81,7 +85,15 @@ class Searching:
         limit = replace(found, periods=tuple(replace(p, stretch=again(p.stretch)) for p in found.periods))
         counted = _counted(limit)
         limit = replace(limit, stretch=pooled(counted) if counted else None)
-        return {"limit": limit, "stretch": limit.stretch}
+        return {"limit": limit, "stretch": limit.stretch, "findings": () if self._over else (self._short(exchanges),)}
+
+    def _short(self, exchanges: Sequence[Exchange]) -> Finding:
+        seconds = max((e.end for e in exchanges), default=self._began) - self._began
+        return Finding(
+            "KV129",
+            f"the workload ended after {seconds:.1f} of {self.duration:g} s, and the search with it",
+            "give it more requests, or prompts that may be sent again with new rests (kv_workload.shared_prefix)",
+        )
 
     def _left(self, live: Live) -> float:
         return self._began + self.duration - live.now()

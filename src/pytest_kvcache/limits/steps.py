@@ -117,7 +117,8 @@ async def measure_steps(
         told: about the progress.
 
     Returns:
-        The measurements of each level; none of those that were left out.
+        The measurements of each level; none of those that were left out. One whose window could not be opened is the
+        last, and has no stretch.
 
     Raises:
         WorkloadError: more than one measurement, and the workload cannot be sent once more.
@@ -134,7 +135,9 @@ async def measure_steps(
             window = await bench.measure(traffic, pace, Timed(level, seconds, each, strict, told))
             measured[at].append(window)
             count += 1
-            if stop is not None and window.stretch is not None and judge(stop, window.stretch):
+            if window.stretch is None:  # its window never opened; what another level takes its time for proves nothing
+                return measured
+            if stop is not None and judge(stop, window.stretch):
                 levels = levels[: at + 1]
                 break
     return measured
@@ -147,5 +150,6 @@ def _step(results: list[Result], asked: Asked | None) -> Step:
 
 def _stretch(result: Result) -> Stretch:
     if result.stretch is None:
-        raise MeasurementError(f"the level was not measured: {result.verdict.sentence}")
+        why = result.verdict.sentence.removeprefix("inconclusive: ")
+        raise MeasurementError(f"the level was not measured: {why}")
     return result.stretch

@@ -10,13 +10,14 @@ from .search import Search
 from .tried import Tried
 
 
-def sentence_of(search: Search, now: int, open_period: Stretch | None) -> str:
+def sentence_of(search: Search, now: int, open_period: Stretch | None, over: str = "the time") -> str:
     """Return what held and for how long, what did not, and whether anything was left to try.
 
     Args:
         search: all that was tried.
         now: the rung that was assessed last.
         open_period: a last one without a verdict.
+        over: what came to its end before the search did.
     """
     asked, ladder, found, broken = search.asked, search.ladder, search.found, search.broken
     parts = []
@@ -30,11 +31,11 @@ def sentence_of(search: Search, now: int, open_period: Stretch | None) -> str:
         parts.append(_held(asked, ladder[found], search.tried[found]))
     if broken is not None:
         parts.append(_broke(search, broken))
-    parts += _left_open(search, now, open_period)
+    parts += _left_open(search, now, open_period, over)
     return "; ".join(parts)
 
 
-def _left_open(search: Search, now: int, open_period: Stretch | None) -> list[str]:
+def _left_open(search: Search, now: int, open_period: Stretch | None, over: str) -> list[str]:
     """Return what the search did not get to, or that it ended at the top."""
     ladder, found, tried = search.ladder, search.found, search.tried
     wanted = search.wanted(now)
@@ -43,7 +44,7 @@ def _left_open(search: Search, now: int, open_period: Stretch | None) -> list[st
     floor = search.floor
     parts = [_unsettled(search, floor)] if floor is not None and floor != found else []
     again = " once more" if wanted in tried and tried[wanted].periods else ""
-    missed = f"not converged: the time was over before {ladder[wanted]} was assessed{again}"
+    missed = f"not converged: {over} was over before {ladder[wanted]} was assessed{again}"
     return [*parts, missed + _why_not(search.asked, open_period)]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..model import Level
+    from ..protocols import Workload
 
 T = TypeVar("T")
 
@@ -47,6 +48,38 @@ def check_times(what: str, duration: float, assessment: float) -> None:
         raise ConfigurationError(
             f"kv.{what}(duration={duration:g}, assessment={assessment:g}): expected time for one period at least"
         )
+
+
+def check_traffic(what: str, workload: Workload, *, stream: bool, timed: Mapping[str, float | None]) -> None:
+    """Refuse a workload that keeps no level, and limits that can never be known.
+
+    Args:
+        what: the method that is called.
+        workload: that it is given.
+        stream: whether event streams are asked for.
+        timed: limits of what only a stream tells, by argument.
+
+    Raises:
+        ConfigurationError: names the call and what to do.
+    """
+    if keeps_a_clock(workload):
+        raise ConfigurationError(
+            f"kv.{what}: this trace keeps a clock of its own, whatever the level; give kv_workload.trace(clock=False),"
+            " or send it once with kv.replay"
+        )
+    asked = [name for name, limit in timed.items() if limit is not None]
+    if asked and not stream:
+        raise ConfigurationError(
+            f"kv.{what}(stream=False, {asked[0]}={timed[asked[0]]!r}): without a stream nobody knows when a token came;"
+            f" give {asked[0]}=None and another limit, or leave stream=False out"
+        )
+
+
+def keeps_a_clock(workload: Workload) -> bool:
+    """Tell whether a workload says itself when its sessions begin; a limit would make them late."""
+    from ..workloads.trace_replay import TraceReplay
+
+    return isinstance(workload, TraceReplay) and workload.clock
 
 
 def _check_seconds(what: str, name: str, seconds: float) -> None:

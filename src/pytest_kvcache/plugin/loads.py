@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
-from .levels import check_times, levels_of
+from .levels import check_times, check_traffic, levels_of
 from .runs import Runs, check_sending
 from .sync import run_sync
 
@@ -102,6 +102,7 @@ class Loads(Runs):
 
         self._state.refuse_in_block("kv.steps")
         check_sending("steps", retries, reset)
+        check_traffic("steps", workload, stream=stream, timed={"max_ttft": max_ttft})
         levels = levels_of(concurrency, rate, duration)
         asked = None
         if max_ttft is not None or min_tokens_per_req is not None:
@@ -198,6 +199,7 @@ class Loads(Runs):
         from ..limits.ladder import Ladder
         from ..pace import Pace
 
+        check_traffic("sustain", workload, stream=stream, timed={"max_ttft": max_ttft})
         ladder = Ladder.of_concurrency(start, step, limit)
         asked = of_concurrency(max_ttft, ttft_metric, min_tokens_per_req, tokens_per_req_metric)
         pace = Pace(ladder[0].concurrency)
@@ -278,6 +280,8 @@ class Loads(Runs):
         from ..limits.ladder import Ladder
         from ..pace import Pace
 
+        timed = {"max_ttft": max_ttft, "max_tpot": max_tpot}
+        check_traffic("sustain_rate", workload, stream=stream, timed=timed)
         ladder, asked = Ladder.of_rate(start, step, limit), of_rate(max_ttft, max_tpot, max_e2e, attainment)
         if arrival not in ("poisson", "constant"):
             raise ConfigurationError(f"kv.sustain_rate(arrival={arrival!r}): expected 'poisson' or 'constant'")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
+from .levels import keeps_a_clock
 from .loads import Loads
 from .observing import Measured
 from .runs import check_sending
@@ -99,7 +100,7 @@ class Runner(Loads):
         _check_pace(concurrency, rate, arrival, ramp)
         check_sending("run", retries, reset, settle)
         limit = concurrency
-        if limit is None and rate is None and not _keeps_a_clock(workload):
+        if limit is None and rate is None and not keeps_a_clock(workload):
             limit = self._settings.concurrency
         if sessions is not None:
             workload = _of_sessions(workload, sessions)
@@ -234,13 +235,6 @@ def _check_pace(concurrency: int | None, rate: float | None, arrival: str, ramp:
         raise ConfigurationError(f"kv.run(arrival={arrival!r}): expected 'poisson' or 'constant'")
     if not is_number(ramp):
         raise ConfigurationError(f"kv.run(ramp={ramp!r}): expected seconds, 0 or more")
-
-
-def _keeps_a_clock(workload: Workload) -> bool:
-    """Tell whether a workload says itself when its sessions begin; a limit would make them late."""
-    from ..workloads.trace_replay import TraceReplay
-
-    return isinstance(workload, TraceReplay) and workload.clock
 
 
 def _of_sessions(workload: Workload, sessions: int) -> Workload:
