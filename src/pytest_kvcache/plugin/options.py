@@ -114,6 +114,7 @@ OPTIONS = (
         "MODE",
     ),
     Option("report", parsing.document, "write the results as a JSON document", "FILE"),
+    Option("markdown", parsing.document, "write the results as Markdown, for a pull request", "FILE"),
     Option("results", parsing.folder, "add the result of each test to files in this folder as it ends", "DIR"),
     Option(
         "resume",

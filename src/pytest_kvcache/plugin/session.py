@@ -1,4 +1,4 @@
-"""The end of a session, on the controller only: collect records from reports, print the table, write the document."""
+"""The end of a session, on the controller only: collect records, print the table, have the files written."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class SessionReport:
         self._records: dict[str, Record] = {}
         self._skipped = 0
         self._interrupted = False
+        self._untold = ""
         self._tally = _tally(self._settings)
 
     @staticmethod
@@ -87,6 +88,7 @@ class SessionReport:
         if nothing or self._config.getoption("no_summary", False):
             return
         from ..report import grid, sweeps, terminal
+        from ..report.text import visible
 
         quiet = self._config.get_verbosity() < 0
         records = [r for r in self._ordered() if not quiet or r["verdict"] != "pass"]
@@ -97,6 +99,7 @@ class SessionReport:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:
             lines += self._tally.lines(quiet=quiet)
+        lines += filter(None, [visible(self._untold)])
         if not lines:
             return
         terminalreporter.ensure_newline()  # else the first line below the title is an empty one
@@ -105,23 +108,10 @@ class SessionReport:
             terminalreporter.write_line(line)
 
     def pytest_sessionfinish(self) -> None:
-        """Write the JSON document."""
-        path = self._settings.report
-        if path is None:
-            return
-        from ..report import document
+        """Write the files, before the terminal tells the rest."""
+        from .leaving import leave
 
-        endpoint = self._settings.endpoint
-        content = document.document(
-            self._ordered(),
-            endpoint=None if endpoint is None else without_userinfo(endpoint),
-            seed=self._settings.seed,
-            interrupted=self._interrupted,
-        )
-        try:
-            document.write(path, content)
-        except OSError as error:
-            raise pytest.UsageError(f"kvcache: --kv-report: {path} cannot be written ({error.strerror})") from None
+        self._untold = leave(self._settings, self._ordered(), interrupted=self._interrupted)
 
     def _ordered(self) -> list[Record]:
         return sorted(self._records.values(), key=lambda record: str(record["nodeid"]))

@@ -47,6 +47,7 @@ class Settings:
         seed: makes prompts the same in every run; None: a fresh nonce.
         reset: whether the cache is emptied before a run.
         report: JSON document to write; None for none.
+        markdown: the same for people, to write; None for none.
         results: folder to which the result of each test is added as it ends; None for none.
         resume: ``results`` holds what earlier sessions measured, and that is not measured again.
         show_text: a failing test may show the prompt text around a first divergence in its own output.
@@ -70,6 +71,7 @@ class Settings:
     seed: int | None = None
     reset: ResetMode = "never"
     report: Path | None = None
+    markdown: Path | None = None
     results: Path | None = None
     resume: bool = False
     show_text: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .plain import Record
 from .sweeps import sweeps
 
@@ -39,7 +40,4 @@ def write(path: Path, content: dict[str, Any]) -> None:
     Raises:
         OSError: the folder cannot be made or written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n", encoding="utf-8")
-    part.replace(path)
+    files.write(path, json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
