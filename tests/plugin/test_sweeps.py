@@ -117,6 +117,7 @@ def test_it(kv, kv_workload, x, n):
         ("pytest.param(Big(), id='a-b'), pytest.param(named, id='c-d'), 3", ["Big", "named", 3]),
         ("pytest.param(Big(), id='small'), pytest.param([1], id='large')", ["large", "small"]),
         ("'\\x1b[31m'", ["\\x1b[31m"]),
+        ("'one\\n\\ttwo'", ["one\\n\\ttwo"]),
     ],
 )
 def test_values_of_axes_are_plain(

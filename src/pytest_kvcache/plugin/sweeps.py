@@ -68,8 +68,6 @@ def place_of(item: pytest.Item, asked: SweepAsked | None) -> Record | None:
     Raises:
         ConfigurationError: the marker names a parameter that the test has not, or there is no axis at all.
     """
-    from ..report.text import visible
-
     callspec = getattr(item, "callspec", None)
     parameters = {} if callspec is None else _parameters(callspec)
     axes: Mapping[str, Any] = parameters
@@ -89,8 +87,8 @@ def place_of(item: pytest.Item, asked: SweepAsked | None) -> Record | None:
     if name is None:
         name = item.nodeid if callspec is None else item.nodeid.rpartition(f"[{callspec.id}]")[0] or item.nodeid
     return {
-        "name": visible(name),
-        "axes": {visible(axis): visible(value) if isinstance(value, str) else value for axis, value in axes.items()},
+        "name": _line(name),
+        "axes": {_line(axis): _line(value) if isinstance(value, str) else value for axis, value in axes.items()},
         "marked": asked is not None,
     }
 
@@ -108,6 +106,13 @@ def _parameters(callspec: Any) -> dict[str, Any]:
         for (name, value), part in zip(callspec.params.items(), parts, strict=True)
         if not name.startswith("_")
     }
+
+
+def _line(text: str) -> str:
+    """Return text that is safe, and one line: it stands in a table."""
+    from ..report.text import visible
+
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _is_plain(value: object) -> bool:

@@ -9,7 +9,7 @@ from ..figures import duration
 from .columns import UNKNOWN, aligned
 from .levels import level_number, level_text, unit
 from .plain import Record
-from .sweeps import is_number, ordered_rows, rows_by
+from .sweeps import is_number, ordered_rows, place_of
 
 _MOST_COLUMNS = 12  # values side by side; more go down
 _WIDTH = 100  # characters that blocks beside each other may take
@@ -81,11 +81,10 @@ def _one_axis(axis: Record, cells: Sequence[Record]) -> list[str]:
 
 def _along(axis: Record, cells: Sequence[Record]) -> list[tuple[str, ...]]:
     figures = _figures(cells)
-    by_value = rows_by([axis["name"]], cells)
     rows = [
         (_text(value), *(_marked(cell, key, form) for _, key, form in figures))
-        for value in axis["values"]
-        for cell in by_value[value,]
+        for (value,), row in ordered_rows([axis], cells)
+        for cell in row
     ]
     return [(axis["name"], *(title for title, _, _ in figures)), *rows]
 
@@ -112,8 +111,10 @@ def _beneath(
     """Return a figure in rows, a column for each value of an axis."""
     rows = []
     for _, row in ordered_rows(down, cells):
-        found = {cell["axes"].get(across["name"]): cell for cell in reversed(row)}
-        rows.append(tuple(_marked(found.get(value), key, form) for value in across["values"]))
+        found: dict[tuple[Any, ...], Record] = {}
+        for cell in sorted(row, key=_worth):
+            found.setdefault(place_of(cell["axes"].get(across["name"])), cell)
+        rows.append(tuple(_marked(found.get(place_of(value)), key, form) for value in across["values"]))
     return rows
 
 
@@ -146,6 +147,11 @@ def _across(axes: Sequence[Record]) -> Record:
         fitting,
         key=lambda axis: ("rate" in axis["name"].split("_"), sum(map(is_number, axis["values"]))),
     )
+
+
+def _worth(cell: Record) -> int:
+    """Return a rank by verdict: of several tests at one place the worst is shown, so that no failed one is hidden."""
+    return [*_MARKS, "pass"].index(cell["verdict"])
 
 
 def _marked(cell: Record | None, key: str, form: Callable[[Any], str]) -> str:

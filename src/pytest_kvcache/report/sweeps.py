@@ -102,8 +102,8 @@ def _point(cell: Record) -> AtRate:
 
 def _moves(name: str, axes: Sequence[Record], cells: Sequence[Record]) -> float:
     """Return how far the hit rate moves along an axis, at most."""
-    rows = rows_by([axis["name"] for axis in _others(axes, name)], cells).values()
-    rates = [[cell["hit_rate"] for cell in row if cell["hit_rate"] is not None] for row in rows]
+    rows = rows_by([axis["name"] for axis in _others(axes, name)], cells)
+    rates = [[cell["hit_rate"] for cell in row if cell["hit_rate"] is not None] for _, row in rows]
     return max((max(row) - min(row) for row in rates if row), default=0.0)
 
 
@@ -111,24 +111,28 @@ def _others(axes: Sequence[Record], name: str) -> list[Record]:
     return [axis for axis in axes if axis["name"] != name]
 
 
-def rows_by(names: Sequence[str], cells: Iterable[Record]) -> dict[Place, list[Record]]:
-    """Return cells by their place on some of the axes."""
-    rows: dict[Place, list[Record]] = {}
+def place_of(value: Any) -> Place:
+    """Return what tells a value of an axis from others: to Python true is 1, and false is 0."""
+    return isinstance(value, bool), value
+
+
+def rows_by(names: Sequence[str], cells: Iterable[Record]) -> list[tuple[Place, list[Record]]]:
+    """Return cells by their values on some of the axes."""
+    rows: dict[Place, tuple[Place, list[Record]]] = {}
     for cell in cells:
-        rows.setdefault(tuple(cell["axes"].get(name) for name in names), []).append(cell)
-    return rows
+        values = tuple(cell["axes"].get(name) for name in names)
+        rows.setdefault(tuple(map(place_of, values)), (values, []))[1].append(cell)
+    return list(rows.values())
 
 
 def ordered_rows(axes: Sequence[Record], cells: Iterable[Record]) -> list[tuple[Place, list[Record]]]:
-    """Return cells by their place on some of the axes, in the order of the values of these axes."""
+    """Return cells by their values on some of the axes, in the order that these have on the axes."""
+    ranks = [{place_of(value): rank for rank, value in enumerate(axis["values"])} for axis in axes]
 
     def rank(row: tuple[Place, list[Record]]) -> list[int]:
-        return [
-            axis["values"].index(value) if value in axis["values"] else len(axis["values"])
-            for axis, value in zip(axes, row[0], strict=True)
-        ]
+        return [known.get(place_of(value), len(known)) for known, value in zip(ranks, row[0], strict=True)]
 
-    return sorted(rows_by([axis["name"] for axis in axes], cells).items(), key=rank)
+    return sorted(rows_by([axis["name"] for axis in axes], cells), key=rank)
 
 
 def is_number(value: object) -> bool:

@@ -247,6 +247,30 @@ def test_holes_and_two_tests_at_one_place() -> None:
     assert len(grid(one([*rates(0.0, 0.5), *rates(0.5)]))) == 6
 
 
+def test_true_is_not_one() -> None:
+    tests = [check({"x": x}, 100 * n) for n, x in enumerate((1, True, 2, 0, False))]
+    assert [line.split()[:2] for line in grid(one(tests))[2:7]] == [
+        ["0", "0.300"], ["1", "0.000"], ["2", "0.200"], ["True", "0.100"], ["False", "0.400"],
+    ]  # fmt: skip
+    several = [check({"x": x, "y": y}, 100 * n) for n, (x, y) in enumerate([(1, 1), (True, 1), (1, True), (2, 2)])]
+    assert [line[:28].rstrip() for line in grid(one(several))[3:7]] == [
+        "     y       1      2   True",
+        "     1   0.000         0.100",
+        "     2          0.300",
+        "  True   0.200",
+    ]
+
+
+def test_of_several_tests_at_one_place_the_worst_is_shown() -> None:
+    verdicts = ("pass", "inconclusive", "fail", "pass")
+    tests = [check({"x": 1, "y": 1}, 100 * n, status=verdict) for n, verdict in enumerate(verdicts)]
+    several = [*tests, check({"x": 2, "y": 2}, 900), check({"x": 2, "y": 2}, 800)]
+    assert [cell for line in grid(one(several))[4:6] for cell in line.split() if cell.startswith("0.")] == [
+        "0.200!",
+        "0.900",
+    ]
+
+
 def test_limits_are_a_figure_of_their_own() -> None:
     period = Period(stretch(Level(2)), "held")
     several = [check({"n": n}, run=search(period, held=held)) for n, held in ((1, 12), (2, None))]
