@@ -33,9 +33,8 @@ class Flying:
                 return await send(request)
             finally:
                 del self._since[number]
-                if self._landing is not None and number < self._until and not self._before(self._until):
-                    self._landing.set_result(None)
-                    self._landing = None
+                if number < self._until and not self._before(self._until):
+                    self._land()
 
         return sending
 
@@ -54,6 +53,11 @@ class Flying:
         if self._before(self._until):
             self._landing = asyncio.get_running_loop().create_future()
             await self._landing
+
+    def _land(self) -> None:
+        landing, self._landing = self._landing, None
+        if landing is not None and not landing.done():  # it is where who waited gave up
+            landing.set_result(None)
 
     def _before(self, number: int) -> bool:
         oldest = next(iter(self._since), None)

@@ -175,6 +175,23 @@ def test_landed_is_when_all_that_were_in_flight_have_ended() -> None:
     assert landed == [3.0]
 
 
+def test_who_gives_up_waiting_for_the_landing_breaks_nothing() -> None:
+    landed: list[float] = []
+
+    async def watch(live: Live) -> None:
+        start = live.now()
+        await asyncio.sleep(0.25)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(live.flying.landed(), 0.5)
+        await asyncio.sleep(0.5)  # they have landed by now
+        await live.flying.landed()
+        landed.append(live.now() - start)
+
+    load = Load(Pace(2), [], until=3.0).play(watch)
+    assert landed == [2.0]
+    assert len(load.ended) == len(load.sent)
+
+
 def test_nothing_in_flight_has_landed_and_failures_land_too() -> None:
     async def broken(request: Request) -> Exchange:
         raise RuntimeError(request.max_tokens)
