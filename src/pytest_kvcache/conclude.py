@@ -186,7 +186,7 @@ def _divergence(measured: Measurement, composed: Composed) -> Divergence | None:
             return None
         every = chain(composed.prefill(), [first], requests)  # made anew, one at a time
         warmed = [exchange.cached_tokens for exchange in measured.prefill]
-        both = zip(every, (*measured.prefill, *measured.exchanges), (*warmed, *there), strict=False)
+        both = zip(every, chain(measured.prefill, measured.exchanges), chain(warmed, there), strict=False)
         sent = [
             Sent(request.body, request.prompt.ids, request.session, hit, at)
             for at, (request, exchange, hit) in enumerate(both)

@@ -28,7 +28,7 @@ KV124   this version's counters are known not to mean what they say
 KV126   too few samples for what is asked of latency or throughput, or none
 KV127   the load generator was the bottleneck
 KV128   the cold run of a speed-up found its prompts in the cache
-KV129   the workload ended before the time of a level was over
+KV129   the workload ended before the time of a level was over, or before a search had ended
 KV130   a process that sent the load died
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
@@ -66,6 +66,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from .divergence import advice, sentence
 from .model import Cause, Exchange, Expectation, Finding, Loss, Measurement, Prediction
@@ -278,7 +279,7 @@ def _doubts_of_replies(m: Measurement) -> Iterator[Finding]:
 
 
 def _impossible(m: Measurement) -> Iterator[Finding]:
-    for exchange in (*m.prefill, *m.exchanges):
+    for exchange in chain(m.prefill, m.exchanges):
         cached, prompt = exchange.cached_tokens, exchange.prompt_tokens
         if cached is None or prompt is None or not (prompt or cached):
             continue
@@ -363,7 +364,7 @@ def _too_soon(m: Measurement) -> Iterator[Finding]:
         return
     if m.waterfall is not None and not m.waterfall.of("unexplained"):
         return
-    answers = sorted(e.end for e in (*m.prefill, *m.exchanges) if e.ok)
+    answers = sorted(e.end for e in chain(m.prefill, m.exchanges) if e.ok)
     later = [e.sent for e, hit in zip(m.exchanges, prediction.per_request, strict=True) if hit and e.sent is not None]
     if answers and later:
         yield Finding(

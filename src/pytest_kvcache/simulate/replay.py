@@ -52,20 +52,21 @@ def predict(
     for lookup in warmed:
         cache.look_up(lookup)
     prefill_hit = sum(sum(cache.look_up(lookup)) for lookup in prefill)
-    hits: list[Hit] = []
-    query = 0
+    hits, rooms, query = array("q"), array("q"), 0
     for lookup in load:
-        hits.append(cache.look_up(lookup))
+        tokens, room = cache.look_up(lookup)
+        hits.append(tokens)
+        rooms.append(room)
         query += len(lookup.ids)
-    slack = sum(hit.room for hit in hits)
+    slack = sum(rooms)
     return Prediction(
-        hit_tokens=sum(hit.tokens for hit in hits),
+        hit_tokens=sum(hits),
         query_tokens=query,
-        per_request=tuple(hit.tokens for hit in hits),
+        per_request=tuple(hits),
         block_size=grain.block,
         exact=exact,
         slack=slack,
-        room=tuple(hit.room for hit in hits) if slack else (),
+        room=tuple(rooms) if slack else (),
         prefill_hit_tokens=prefill_hit,
     )
 
