@@ -51,13 +51,18 @@ def _finding(finding: Record) -> str:
 
 
 def _objectives(record: Record) -> list[str]:
-    """Return one line for each limit to latency and throughput: whether it was met, by what, and the finding on it."""
+    """Return one line for each limit to latency and throughput: whether it was met, by what, and the finding on it.
+
+    Of a single one nothing, where the sentence on the test has it.
+    """
     objectives = record["objectives"]
     findings = {finding["sentence"]: _finding(finding) for finding in record["findings"]}
     width = max((len(one["verdict"]) for one in objectives), default=0)
     lines = []
     for one in objectives:
         said = findings.get(one["sentence"], one["sentence"]) or one["name"]
+        if len(objectives) == 1 and said in record["sentence"]:
+            return []  # that is all of it
         note = f" ({one['note']})" if one["note"] and one["note"] not in said else ""
         lines.append(f"  {one['verdict']:<{width}}  {said}{note}")
     return lines

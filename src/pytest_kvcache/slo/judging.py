@@ -92,7 +92,7 @@ def compared(objective: Objective, seen: Figure, sample: Sample | None = None) -
         return Judged(attained, doubt)
     blame = None if sample is None else clients_own(objective, seen.value, sample, said)
     if blame is not None:
-        return Judged(replace(attained, reached="inconclusive", note=blame.sentence), (blame,))
+        return Judged(replace(attained, reached="inconclusive", sentence=blame.sentence), (blame,))
     note = _kinds(sample) if sample is not None and objective.metric == "error_rate" else ""
     told = f"{said}: {note}" if note else said
     failed = replace(attained, reached="fail", sentence=told, note=note)

@@ -235,6 +235,16 @@ def test_the_sentence_of_the_only_level_stands_once() -> None:
     assert sum("hit rate ..." in line for line in lines(judged(at(8), at(16)))) == 3  # and which of them missed
 
 
+def test_a_single_limit_stands_once() -> None:
+    single = reached()
+    told = judged(at(8), objectives=(single,), status="pass") | {"sentence": single.sentence}
+    assert [line for line in lines(told) if single.sentence in line] == [single.sentence]
+    beside = judged(at(8), objectives=(single,), status="pass")  # a hit rate that is said first
+    assert f"  pass  {single.sentence}" in lines(beside)
+    several = judged(at(8), objectives=(single, reached("tpot_p50")), status="pass") | {"sentence": single.sentence}
+    assert f"  pass  {single.sentence}" in lines(several)
+
+
 def test_one_level_keeps_its_timing_and_its_waterfall() -> None:
     told = {"ttft": TEN, "queue": TEN, "decode": TEN, "prefill": TEN}
     record = judged(at(8, measured(PLAIN, server_latency=told, pressure=Pressure(preemptions=0))), status="pass")
