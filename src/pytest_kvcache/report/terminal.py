@@ -63,8 +63,8 @@ def _objectives(record: Record) -> list[str]:
         said = findings.get(one["sentence"], one["sentence"]) or one["name"]
         if len(objectives) == 1 and said in record["sentence"]:
             return []  # that is all of it
-        note = f" ({one['note']})" if one["note"] and one["note"] not in said else ""
-        lines.append(f"  {one['verdict']:<{width}}  {said}{note}")
+        notes = "; ".join(note for note in one["note"].split("; ") if note not in said)
+        lines.append(f"  {one['verdict']:<{width}}  {said}{f' ({notes})' if notes else ''}")
     return lines
 
 

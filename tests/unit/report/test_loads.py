@@ -245,6 +245,14 @@ def test_a_single_limit_stands_once() -> None:
     assert f"  pass  {single.sentence}" in lines(several)
 
 
+def test_a_note_tells_what_the_sentence_does_not() -> None:
+    one = replace(
+        reached(verdict="fail"), sentence="error rate 0.5: 3 x timeout", note="3 x timeout; missed in 2 of 3 runs"
+    )
+    told = lines(judged(at(8), objectives=(one, reached("tpot_p50")), status="fail"))
+    assert "  fail  error rate 0.5: 3 x timeout (missed in 2 of 3 runs)" in told
+
+
 def test_one_level_keeps_its_timing_and_its_waterfall() -> None:
     told = {"ttft": TEN, "queue": TEN, "decode": TEN, "prefill": TEN}
     record = judged(at(8, measured(PLAIN, server_latency=told, pressure=Pressure(preemptions=0))), status="pass")
