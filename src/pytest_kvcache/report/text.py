@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# C0 and C1 controls (escape sequences begin with one), ends of lines and turns of direction that nobody sees, surrogates,
-# and the two that XML 1.0 forbids.
+# C0 and C1 controls (escape sequences begin with one), ends of lines and turns of direction that nobody sees,
+# surrogates, and the two that XML 1.0 forbids.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
