@@ -157,26 +157,46 @@ def _first_token(levels: Sequence[_Kept]) -> list[str]:
 
 
 def _waiting(levels: Sequence[_Kept]) -> list[str]:
-    first = next((level for level in levels if level.waiting), None)
-    return [] if first is None else [f"requests wait in the server from {first.level} on: {first.waiting:,} at peak"]
+    told = [(level, level.waiting) for level in levels if level.waiting is not None]
+    first = next(((level, waiting) for level, waiting in told if waiting), None)
+    if first is None:
+        return []
+    if _lasts(told):
+        return [f"requests wait in the server from {first[0].level} on: {first[1]:,} at peak"]
+    return [f"requests wait in the server at some levels, at peak: {_each(told)}"]
 
 
 def _cache(levels: Sequence[_Kept]) -> list[str]:
     """Tell KV usage and preemptions: where they begin, or how far away they stayed."""
     lines = []
-    preempted = [level for level in levels if level.preemptions]
-    if preempted:
-        values = ", ".join(f"{level.preemptions:,} at {_at(level)}" for level in preempted)
-        lines.append(f"requests are preempted from {preempted[0].level} on: {values}")
+    told = [(level, level.preemptions) for level in levels if level.preemptions is not None]
+    preempted = [(level, count) for level, count in told if count]
+    if preempted and _lasts(told):
+        values = ", ".join(f"{count:,} at {_at(level)}" for level, count in preempted)
+        lines.append(f"requests are preempted from {preempted[0][0].level} on: {values}")
+    elif preempted:
+        lines.append(f"requests are preempted at some levels: {_each(told)}")
     used = [(level, level.kv_usage) for level in levels if level.kv_usage is not None]
     full = next(((level, usage) for level, usage in used if usage >= KV_FULL), None)
     if full is not None:
-        lines.append(f"the cache is full from {full[0].level} on: KV usage {percent(full[1])} at peak")
+        lasts = _lasts([(level, usage >= KV_FULL) for level, usage in used])
+        where = f"from {full[0].level} on" if lasts else f"at {full[0].level}"
+        lines.append(f"the cache is full {where}: KV usage {percent(full[1])} at peak")
     elif used:
         level, usage = max(used, key=lambda pair: pair[1])
         none = "; no preemptions" if all(level.preemptions == 0 for level in levels) else ""
         lines.append(f"KV usage peaks at {percent(usage)}, at {level.level}{none}")
     return lines
+
+
+def _lasts(told: Sequence[tuple[_Kept, int]]) -> bool:
+    """Tell whether what has begun at a level is there at all higher ones."""
+    counts = [bool(count) for _, count in told]
+    return counts == sorted(counts)
+
+
+def _each(told: Sequence[tuple[_Kept, int]]) -> str:
+    return ", ".join(f"{count:,} at {level.level}" for level, count in told if count)
 
 
 def _server_time(levels: Sequence[_Kept]) -> list[str]:

@@ -169,6 +169,18 @@ def test_where_requests_begin_to_wait() -> None:
     assert pressed(Pressure(waiting_peak=0), Pressure(waiting_peak=0)) == []
 
 
+def test_what_goes_away_at_a_higher_level_is_not_from_there_on() -> None:
+    assert pressed(
+        Pressure(waiting_peak=3, preemptions=2, kv_usage_peak=0.95),
+        Pressure(waiting_peak=0, preemptions=0, kv_usage_peak=0.5),
+        Pressure(waiting_peak=1200, preemptions=1, kv_usage_peak=0.93),
+    ) == [
+        "requests wait in the server at some levels, at peak: 3 at concurrency 10, 1,200 at concurrency 40",
+        "requests are preempted at some levels: 2 at concurrency 10, 1 at concurrency 40",
+        "the cache is full at concurrency 10: KV usage 95 % at peak",
+    ]
+
+
 def test_what_takes_the_servers_time_where_that_changes() -> None:
     def of(largest: str | None, at: int) -> Measurement:
         told = {} if largest is None else {p: seconds(5.0 if p == largest else 2.0) for p in PARTS}
