@@ -122,7 +122,7 @@ def test_what_was_measured_is_not_measured_again_and_all_reports_are_the_same(
     pytester: pytest.Pytester, sessions: Sessions
 ) -> None:
     pytester.makepyfile(test_suite=SUITE)
-    words = ("--asyncio-mode=auto", "--kv-report={}.json", "--junitxml={}.xml")
+    words = ("--asyncio-mode=auto", "--kv-report={}.json", "--kv-markdown={}.md", "--junitxml={}.xml")
     results = []
     for name in ("first", "second", "third"):
         shared = ("-n", "2") if name == "third" else ()
@@ -134,6 +134,7 @@ def test_what_was_measured_is_not_measured_again_and_all_reports_are_the_same(
     documents = [path.with_suffix(".json").read_text() for path in paths]
     assert documents[0] == documents[1] == documents[2]
     assert len(json.loads(documents[0])["checks"]) == 12
+    assert len({path.with_suffix(".md").read_text() for path in paths}) == 1
     first, *others = (path.with_suffix(".xml") for path in paths)
     for other in others:
         assert properties(first) == properties(other)
@@ -274,6 +275,29 @@ def test_it(kv, kv_workload, least):
     pytester.makepyfile(test_it=body.replace("0.1", "0.2"))
     result, _ = sessions()
     result.stdout.fnmatch_lines(["1 measured before (res), 1 now", "1 measured again: another test"])
+
+
+def test_numbers_of_fixtures(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import os, pathlib, pytest
+
+        @pytest.fixture(scope="session")
+        def limits():
+            return {{"least": [float(pathlib.Path("least.txt").read_text())], "session": os.urandom(4).hex()}}
+
+        def test_it(kv, kv_workload, limits, tmp_path, request, monkeypatch):
+            assert kv.run({SHAPE}).hit_rate >= limits["least"][0]
+        """
+    )
+    least = pytester.path / "least.txt"
+    least.write_text("0.5")
+    assert sessions.again() > 0
+    assert sessions.again() == 0
+    least.write_text("0.75")
+    result, _ = sessions()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["1 measured again: another test"])
 
 
 def test_an_inherited_test(pytester: pytest.Pytester, sessions: Sessions) -> None:

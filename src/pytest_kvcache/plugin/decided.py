@@ -42,6 +42,28 @@ def test_part(item: pytest.Item, known: dict[object, list[str]]) -> object:
     return {"code": _code(item, known), "markers": _markers(item), "parameters": _parameters(item)}
 
 
+def fixture_values(item: pytest.Item) -> object:
+    """Return the numbers that the fixtures of a test have made so far: limits of its assertions, for instance.
+
+    Texts are left out. Those that decide what is sent are in the workload, and many are new in every session: folders,
+    ports, names of runs.
+    """
+    values = item.funcargs if isinstance(item, pytest.Function) else {}
+    found: dict[str, object] = {}
+    for name, value in sorted(values.items()):
+        with suppress(RecursionError):  # it holds itself
+            found[name] = _numbers(value)
+    return found
+
+
+def _numbers(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(inner) for key, inner in value.items()}
+    return [_numbers(inner) for inner in value] if isinstance(value, (list, tuple)) else None
+
+
 test_part.__test__ = False  # type: ignore[attr-defined] # no test, whatever its name begins with
 
 

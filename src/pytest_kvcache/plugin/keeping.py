@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ class Keeper:
 
     def attempt(self, item: pytest.Item, number: int) -> Attempt:
         """Return what is known of a test that is about to run."""
-        from .decided import test_part
+        from .decided import fixture_values, test_part
 
         test: object
         try:
@@ -67,7 +68,8 @@ class Keeper:
         except Untold as error:
             test = Untold(f"its test holds {error}")
         sim = self._config.stash[SETTINGS].endpoint == SIM
-        return Attempt(item.nodeid, number, test, self._before.results.get(item.nodeid, ()), sim)
+        before = self._before.results.get(item.nodeid, ())
+        return Attempt(item.nodeid, number, test, before, sim, partial(fixture_values, item))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Generator[None, None, None]:

@@ -6,7 +6,7 @@ workload. So a test begins as always, and its first measured run ends it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ class Attempt:
         test: what is known of it before it runs; or why nothing is.
         before: its results of earlier sessions, oldest first.
         sim: the endpoint is an engine of our own, at another port in every session.
+        fixtures: makes what is known of the values of its fixtures.
         runs: fingerprints of what it has measured so far.
         restored: the result that it ends with.
         again: why it is measured although it was before; empty: it was not.
@@ -48,6 +49,7 @@ class Attempt:
     test: object | Untold
     before: Sequence[Result]
     sim: bool = False
+    fixtures: Callable[[], object] = dict
     runs: list[Fingerprint | None] = field(default_factory=list)
     restored: Result | None = None
     again: str = ""
@@ -118,7 +120,7 @@ def measured_before(
             raise attempt.test
         run = fingerprint(
             attempt.nodeid,
-            attempt.test,
+            {"test": attempt.test, "fixtures": attempt.fixtures()},
             len(attempt.runs) + 1,
             kind,
             endpoint,
