@@ -28,7 +28,7 @@ from spent import three
 
 Runs = dict[str, list[Run]]
 BURST = "burst, 64 at once"
-KINDS = {BURST: (2000, 64, 128), "paced, 32 at once": (192, 32, 64), "paced, 256 at once": (768, 256, 64)}
+KINDS = {BURST: (2000, 64, 128), "paced, 32 at once": (480, 32, 64), "paced, 256 at once": (1536, 256, 64)}
 OURSELVES = (FLOOR, SENT, OURS, SHARED)
 SENDING = {BURST: (1.35, 1 / 3), "paced, 32 at once": (1.35, 0.85), "paced, 256 at once": (1.35, 0.85)}
 """At most so many times the floor, and the cheapest peer."""

@@ -38,8 +38,13 @@ def stream(tokens: int, prompt_tokens: int, *, chat: bool, finish_apart: bool) -
         end = _event(chat, {"index": 0, **({"delta": {}} if chat else {"text": ""}), "finish_reason": "length"})
     else:
         events[-1] = _event(chat, _said(chat, words[-1]) | {"finish_reason": "length"})
-    usage = {"prompt_tokens": prompt_tokens, "total_tokens": prompt_tokens + tokens, "completion_tokens": tokens}
-    end += _event(chat, None, usage={**usage, "prompt_tokens_details": {"cached_tokens": 0}}) + b"data: [DONE]\n\n"
+    usage: dict[str, Any] = {
+        "prompt_tokens": prompt_tokens,
+        "total_tokens": prompt_tokens + tokens,
+        "completion_tokens": tokens,
+    }
+    usage["prompt_tokens_details"] = {"cached_tokens": prompt_tokens // 2}  # what the prompts share was there
+    end += _event(chat, None, usage=usage) + b"data: [DONE]\n\n"
     return Stream(opening + events[0], events[1:], end)
 
 

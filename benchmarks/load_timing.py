@@ -27,7 +27,7 @@ from paced_server import Paced, Served
 from peers_load import Job
 from spent import three
 
-REQUESTS = {1: 8, 32: 96, 256: 768}
+REQUESTS = {1: 20, 32: 96, 256: 768}
 TOKENS = 64
 TTFT = {1: (0.4, 0.7), 32: (1.2, 3.0), 256: (4.0, 12.0)}  # ms, p50 and p95
 ITL = {1: 0.05, 32: 0.05, 256: 0.25}  # ms, absolute

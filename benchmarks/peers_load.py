@@ -65,7 +65,7 @@ def _lines(file: Path, rows: list[object]) -> Path:
 
 
 def _vllm(job: Job, bin: Path) -> list[str]:
-    rows = _lines(job.folder / "prompts.jsonl", [{"prompt": text} for text in job.prompts()])
+    rows = _lines(job.folder / "prompts.jsonl", [{"prompt": text} for text in job.inputs.texts()])
     command = [str(bin / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", job.url]
     command += ["--endpoint", "/v1/chat/completions", "--model", MODEL, "--tokenizer", str(job.inputs.tokenizer)]
     command += ["--dataset-name", "custom", "--dataset-path", str(rows), "--custom-output-len", str(job.tokens)]
@@ -96,7 +96,7 @@ def _guidellm(job: Job, bin: Path) -> list[str]:
 
 
 def _aiperf(job: Job, bin: Path) -> list[str]:
-    rows = _lines(job.folder / "prompts.jsonl", [{"text": text} for text in job.prompts()])
+    rows = _lines(job.folder / "prompts.jsonl", [{"text": text} for text in job.inputs.texts()])
     command = [str(bin / "aiperf"), "profile", "--model", MODEL, "--url", job.url, "--endpoint-type", "chat"]
     command += ["--streaming", "--tokenizer", str(job.inputs.tokenizer), "--input-file", str(rows)]
     command += ["--custom-dataset-type", "single_turn", "--dataset-sampling-strategy", "sequential"]
