@@ -14,9 +14,12 @@ import pytest_kvcache.experiment
 import pytest_kvcache.plugin.lock
 import pytest_kvcache.report.document
 import pytest_kvcache.report.junit
+import pytest_kvcache.report.markdown
 import pytest_kvcache.report.terminal
 import pytest_kvcache.result
 import pytest_kvcache.workloads.tokens  # noqa: F401 - as above
+
+from .. import documents
 
 # pytest-asyncio 0.24 leaves event loops of its own open; whichever test runs when they are collected would be blamed.
 OLD_ASYNCIO = tuple(map(int, version("pytest-asyncio").split(".")[:2])) < (0, 25)
@@ -46,11 +49,17 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """Run pytest with warnings as errors; each argument is one command-line word."""
+    """Run pytest with warnings as errors; each argument is one command-line word. A document must fit its schema."""
     pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings =\n    error{LEAKS}\n")
 
     def run_(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+        result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+        for written in (
+            pytester.path / word.partition("=")[2] for word in arguments if word.startswith("--kv-report=")
+        ):
+            if written.is_file():
+                documents.validate(written)
+        return result
 
     return run_
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -46,14 +47,24 @@ def stable(document: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
+def timeless(markdown: str) -> list[str]:
+    """The lines of a Markdown text without what a clock decides."""
+    figures = re.compile(r"[\d.,]+ (µs|ms|s|tok/s)\b")
+    told = re.compile(r"  (TTFT|server|pressure|cached blocks)[: ]")
+    return [figures.sub(r"_ \1", line) for line in markdown.splitlines() if not told.match(line)]
+
+
 def test_reports_are_the_same_with_and_without_workers(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(test_suite=SUITE)
     words = [f"--kv-endpoint={sim}"]
-    alone = run(*words, "--kv-report=alone.json", "--junitxml=alone.xml")
-    shared = run(*words, "--kv-report=shared.json", "--junitxml=shared.xml", "-n", "2")
+    alone = run(*words, "--kv-report=alone.json", "--kv-markdown=alone.md", "--junitxml=alone.xml")
+    shared = run(*words, "--kv-report=shared.json", "--kv-markdown=shared.md", "--junitxml=shared.xml", "-n", "2")
     assert alone.parseoutcomes() == shared.parseoutcomes() == {"passed": 4, "failed": 2}
     documents = [json.loads((pytester.path / f"{name}.json").read_text()) for name in ("alone", "shared")]
     assert stable(documents[0]) == stable(documents[1])
+    texts = [timeless((pytester.path / f"{name}.md").read_text()) for name in ("alone", "shared")]
+    assert texts[0] == texts[1]
+    assert "### kvcache: 3 passed, 1 failed, 1 inconclusive" in texts[0]
     assert properties(pytester.path / "alone.xml") == properties(pytester.path / "shared.xml")
     tables = [
         [line.split("  ")[0] for line in r.outlines if "test_suite.py::" in line and "/" in line]

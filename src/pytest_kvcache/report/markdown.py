@@ -132,7 +132,9 @@ def _searches(check: Record) -> Iterator[str]:
 
 def _sweep(sweep: Record) -> Iterator[str]:
     """Return the heading of a sweep, its tables, and what follows from them."""
-    yield f"\n#### sweep {code(sweep['name'], _NAME)}{text(grid.outcome(sweep))}\n"
+    outcome = grid.outcome(sweep)
+    space = " " if outcome.startswith(" ") else ""
+    yield f"\n#### sweep {code(sweep['name'], _NAME)}{space}{text(outcome)}\n"
     for title, rows in grid.tables(sweep):
         heading = f"\n{text(title)}\n" if title else ""
         shown = [[text(cell, _NAME) for cell in row] for row in rows]
