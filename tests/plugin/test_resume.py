@@ -648,7 +648,7 @@ def test_thresholds_decide_what_a_body_makes_of_the_levels(pytester: pytest.Pyte
 
         def test_it(kv, kv_workload):
             ttft = float(Path("limit.txt").read_text())
-            assert kv.steps({SHAPE}, [1], duration=0.05, max_ttft=ttft).best
+            assert kv.steps({SHAPE}, [1], duration=0.05, max_ttft=ttft)[0].why == ("",)
         """
     )
     limit = pytester.path / "limit.txt"

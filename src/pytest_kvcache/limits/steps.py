@@ -13,7 +13,7 @@ from ..model import Expectation, Level, Measurement, PerRequest, Stretch
 from ..result import Result
 from ..workloads.lasting import Lasting
 from .asked import Asked
-from .breach import judge
+from .breach import judge, samples_for
 from .repeats import Repeated, repeated
 from .timed import NOTHING, Timed, Told
 
@@ -25,12 +25,14 @@ class Step:
     Attributes:
         level: what was asked of the client.
         results: one for each time.
-        why: what broke the thresholds, each time that it was measured; empty: they held; None: none were given.
+        why: what broke the thresholds, each time that it was measured; empty: nothing; None: none were given.
+        few: why a time that broke nothing decides nothing: it had too few requests; empty: it had enough.
     """
 
     level: Level
     results: tuple[Result, ...]
     why: tuple[str, ...] | None = None
+    few: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:
@@ -44,8 +46,10 @@ class Step:
 
     @property
     def held(self) -> bool | None:
-        """Whether the thresholds held every time; None: none were given."""
-        return None if self.why is None else not any(self.why)
+        """Whether the thresholds held every time; None: none were given, or too few requests tell."""
+        if self.why is None:
+            return None
+        return False if any(self.why) else None if any(self.few) else True
 
     @cached_property
     def figures(self) -> dict[str, Repeated]:
@@ -72,7 +76,7 @@ class Steps(Sequence[Step]):
 
     @property
     def best(self) -> Step | None:
-        """The highest level that held its thresholds, as all below it did; None: not even the lowest, or none given."""
+        """The highest level that held its thresholds, as all below it did; None: not even the lowest did for sure."""
         best = None
         for step in sorted(self._steps, key=lambda step: step.level.value):
             if not step.held:
@@ -144,8 +148,16 @@ async def measure_steps(
 
 
 def _step(results: list[Result], asked: Asked | None) -> Step:
-    why = None if asked is None else tuple(judge(asked, _stretch(result)) for result in results)
-    return Step(_stretch(results[0]).level, tuple(results), why)
+    stretches = [_stretch(result) for result in results]
+    if asked is None:
+        return Step(stretches[0].level, tuple(results))
+    why = tuple(judge(asked, stretch) for stretch in stretches)
+    return Step(stretches[0].level, tuple(results), why, tuple(_few(asked, stretch) for stretch in stretches))
+
+
+def _few(asked: Asked, stretch: Stretch) -> str:
+    samples = min(samples_for(objective, stretch) for objective in asked.objectives)
+    return "" if samples >= asked.needed else f"{samples} requests, and a verdict needs {asked.needed}"
 
 
 def _stretch(result: Result) -> Stretch:
