@@ -30,7 +30,8 @@ class Overview:
         ttft / tpot / e2e: of whole answers.
         lateness: sent so much later than scheduled; no samples without a schedule.
         output_tokens: of whole answers; None when one does not tell.
-        first_sent / last_end: monotonic seconds, of whole answers; None without one.
+        seconds: from the first request sent to the last answer, of whole answers; of several runs the sum, as nothing
+            is sent between them; None without one.
     """
 
     total: int = 0
@@ -42,8 +43,7 @@ class Overview:
     e2e: Latency = field(default_factory=Latency)
     lateness: Latency = field(default_factory=Latency)
     output_tokens: int | None = 0
-    first_sent: float | None = None
-    last_end: float | None = None
+    seconds: float | None = None
 
     @classmethod
     def of(cls, exchanges: Iterable[Exchange]) -> Overview:
@@ -77,17 +77,13 @@ class Overview:
             e2e=Latency.of(e2e),
             lateness=Latency.of(lateness),
             output_tokens=None if untold else tokens,
-            first_sent=min(sent, default=None),
-            last_end=max(ended, default=None),
+            seconds=max(ended) - min(sent) if sent else None,
         )
 
     @property
     def output_tok_s(self) -> float | None:
-        """Generated tokens per second, from the first request sent to the last answer; None if unknown."""
-        if self.output_tokens is None or self.first_sent is None or self.last_end is None:
-            return None
-        seconds = self.last_end - self.first_sent
-        return self.output_tokens / seconds if seconds > 0 else None
+        """Generated tokens per second while requests were sent and answered; None if unknown."""
+        return self.output_tokens / self.seconds if self.output_tokens is not None and self.seconds else None
 
 
 def together(several: Sequence[Overview]) -> Overview:
@@ -98,6 +94,7 @@ def together(several: Sequence[Overview]) -> Overview:
     for one in several:
         errors.update(one.errors)
     tokens = [one.output_tokens for one in several]
+    seconds = [one.seconds for one in several if one.seconds is not None]
     return Overview(
         total=sum(one.total for one in several),
         failed=sum(one.failed for one in several),
@@ -108,8 +105,7 @@ def together(several: Sequence[Overview]) -> Overview:
         e2e=_samples(one.e2e for one in several),
         lateness=_samples(one.lateness for one in several),
         output_tokens=None if None in tokens else sum(count or 0 for count in tokens),
-        first_sent=min((one.first_sent for one in several if one.first_sent is not None), default=None),
-        last_end=max((one.last_end for one in several if one.last_end is not None), default=None),
+        seconds=sum(seconds) if seconds else None,
     )
 
 

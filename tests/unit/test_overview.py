@@ -55,7 +55,17 @@ def test_overviews_together_are_one_of_all(runs: Sequence[Sequence[Exchange]]) -
     assert (parts.total, parts.failed, parts.aborted, dict(parts.errors)) == (
         whole.total, whole.failed, whole.aborted, dict(whole.errors)
     )  # fmt: skip
-    assert parts.output_tok_s == whole.output_tok_s
+    assert parts.output_tokens == whole.output_tokens
+
+
+def test_what_several_runs_generate_a_second_is_without_the_time_between_them() -> None:
+    def answer(sent: float, end: float, tokens: int | None) -> Exchange:
+        return Exchange("load", sent, end, sent=sent, completion_tokens=tokens)
+
+    first, second = [answer(0.0, 1.0, 30), answer(0.5, 2.0, 70)], [answer(100.0, 103.0, 400)]
+    assert together([Overview.of(first), Overview.of([]), Overview.of(second)]).output_tok_s == 500 / 5
+    assert together([Overview.of(first), Overview.of([answer(9.0, 10.0, None)])]).output_tok_s is None
+    assert together([Overview.of([]), Overview.of([])]).output_tok_s is None
 
 
 def test_aborted_is_what_was_sent_and_given_up_on() -> None:
