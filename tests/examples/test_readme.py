@@ -71,11 +71,12 @@ def run_block(pytester: pytest.Pytester, sim: str, code: str) -> None:
 
 
 def test_console_blocks_are_three_kinds() -> None:
-    first, second, real, pair, simulate = (text.strip() for text in blocks("console"))
+    first, second, real, suite, pair, simulate = (text.strip() for text in blocks("console"))
     # the two set-up commands build environments of their own: the continuous integration runs them as written
     for line in (first, second):
         assert line.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert real.startswith("pytest test_cache.py --kv-endpoint=http://127.0.0.1:8000 ")
+    assert suite.startswith("pytest --pyargs pytest_kvcache.suite.")
     assert pair.startswith("pytest test_cache.py --kv-endpoint=http://router:8000 ")
     assert simulate == "python -m pytest_kvcache.simulate --help"
 
@@ -102,18 +103,25 @@ def test_console_block_against_a_server(pytester: pytest.Pytester, sim: str) -> 
     assert (pytester.path / "kv.json").exists()
 
 
+def test_console_block_without_a_test(pytester: pytest.Pytester, sim: str) -> None:
+    pytester.makeini(FAST)
+    command = blocks("console")[3].strip().replace("http://127.0.0.1:8000", sim)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *shlex.split(command)[1:])
+    result.assert_outcomes(passed=6, skipped=1)
+
+
 def test_console_block_of_a_disaggregated_pair(
     pytester: pytest.Pytester, sim: str, start_sim: Callable[..., str]
 ) -> None:
     pytester.makeini(FAST)
-    command = blocks("console")[3].strip().replace("http://router:8000", sim).replace("http://p:8100", sim)
+    command = blocks("console")[4].strip().replace("http://router:8000", sim).replace("http://p:8100", sim)
     pytester.makepyfile(test_cache=blocks("python")[0])
     words = shlex.split(command.replace("http://d:8200", start_sim()))[1:]
     pytester.runpytest_inprocess("-p", "no:cacheprovider", *words).assert_outcomes(passed=1)
 
 
 def test_console_block_of_the_simulated_engine() -> None:
-    words = shlex.split(blocks("console")[4])[1:]
+    words = shlex.split(blocks("console")[5])[1:]
     shown = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "--block-size" in shown
 
@@ -152,7 +160,7 @@ def test_the_number_of_profiles_is_right() -> None:
 def test_option_table_is_complete_and_right(pytester: pytest.Pytester) -> None:
     pytester.makeini(FAST)
     shown = pytester.runpytest_inprocess("--help").stdout.str()
-    known = set(re.findall(r"--kv-[a-z-]+", shown))
+    known = set(re.findall(r"--kv-[a-z-]+", shown)) - {"--kv-params"}  # shows something and ends, as --markers
     rows = re.findall(r"^\| `(--kv-[a-z-]+)[=`][^|]*\| `(\w+)` \| `(\w+)` \|", README, re.MULTILINE)
     assert {option for option, *_ in rows} == known
     for option, variable, ini in rows:

@@ -22,9 +22,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     _settings.add_options(parser)
 
 
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Answer ``--kv-params`` instead of running tests."""
+    if not config.getoption(_settings.PARAMETERS):
+        return None
+    from .checks import show_parameters
+
+    show_parameters()
+    return int(pytest.ExitCode.OK)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve every setting once, and register the rest of the plugin under names of its own."""
-    from . import fixtures, markers
+    from . import checks, fixtures, markers
     from .runtime import Runtime
     from .session import SessionReport
 
@@ -39,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in markers.help_lines():
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
+    config.pluginmanager.register(checks, "kvcache-checks")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")
     if config.stash[SETTINGS].results is not None:
         from .keeping import Keeper

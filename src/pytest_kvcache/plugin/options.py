@@ -123,6 +123,13 @@ OPTIONS = (
         "DIR",
     ),
     Option(
+        "set",
+        parsing.parameter,
+        "a parameter of the ready-made checks, such as hit_rate.requests=100; repeatable; --kv-params lists them",
+        "CHECK.PARAM=VALUE",
+        repeatable=True,
+    ),
+    Option(
         "show_text",
         parsing.switch,
         "show the prompt text around a first divergence in the output of the test that failed (default: only its class"

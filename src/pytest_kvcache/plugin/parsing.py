@@ -101,6 +101,13 @@ def switch(value: str, origin: str) -> bool:
     return words[value.strip().lower()]
 
 
+def parameter(value: str, origin: str) -> tuple[str, str, Any]:
+    """Return check, name and value of a parameter of a ready-made check."""
+    from ..suite.asked import parse  # for who sets any
+
+    return parse(value, origin)
+
+
 def document(value: str, origin: str) -> Path:
     """Return the path of a file to write."""
     path = Path(text(value, origin))

@@ -51,6 +51,7 @@ class Settings:
         results: folder to which the result of each test is added as it ends; None for none.
         resume: ``results`` holds what earlier sessions measured, and that is not measured again.
         show_text: a failing test may show the prompt text around a first divergence in its own output.
+        parameters: of the ready-made checks: check, parameter and value, in the order in which they were set.
         require: a missing endpoint is an error instead of a skip.
     """
 
@@ -75,6 +76,7 @@ class Settings:
     results: Path | None = None
     resume: bool = False
     show_text: bool = False
+    parameters: tuple[tuple[str, str, Any], ...] = field(default=(), repr=False)
     require: bool = False
 
     def connect(self, base: str) -> Endpoint:
@@ -92,6 +94,7 @@ class Settings:
 
 
 _REQUIRE = "kv_require"
+PARAMETERS = "--kv-params"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -101,6 +104,7 @@ def add_options(parser: pytest.Parser) -> None:
         text = f"{option.help} [env: {option.variable}]"
         group.addoption(option.flag, default=None, help=text.replace("%", "%%"), **_action(option))
         parser.addini(option.ini, option.help, type=_ini_type(option), default=None)
+    group.addoption(PARAMETERS, action="store_true", help="show the parameters of the ready-made checks, and end")
     parser.addini(_REQUIRE, "a missing endpoint is a usage error instead of a skip", type="bool", default=False)
 
 
@@ -130,10 +134,20 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
         raise ConfigurationError(f"{key_origin}: the endpoint's URL has user-info already; give one of the two")
     chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
     chosen["headers"] = chosen.pop("header", ())
+    _parameters(chosen, values["set"][1])
     _resume(chosen, values["resume"][1])
     _rename(chosen, values["metrics_prefix"][1])
     settings = Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
     return _with_profiles(settings, config, values["engine"][1])
+
+
+def _parameters(chosen: dict[str, Any], origin: str) -> None:
+    if "set" not in chosen:
+        return
+    from ..suite.asked import check_all  # for who sets any
+
+    chosen["parameters"] = chosen.pop("set")
+    check_all(chosen["parameters"], origin)
 
 
 def _resume(chosen: dict[str, Any], origin: str) -> None:
