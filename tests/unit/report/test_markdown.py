@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_kvcache.model import Finding, Level, Period, Tokens
@@ -64,9 +64,10 @@ def test_the_verdict_the_table_and_what_was_measured() -> None:
 
 def test_only_what_did_not_pass_has_details() -> None:
     finding = Finding("KV201", "hit rate 0.700 is 0.200 below 0.900", "move the date")
-    good, bad = (judged(measured(PLAIN), nodeid=name, status=name, findings=(finding,)) for name in ("pass", "fail"))
-    shown_ = shown(good, bad)
-    assert shown_.count("<details>") == shown_.count("</details>") == 1
+    verdicts = ("pass", "fail", "inconclusive")
+    shown_ = shown(*(judged(measured(PLAIN), nodeid=name, status=name, findings=(finding,)) for name in verdicts))
+    assert shown_.count("<details>") == shown_.count("</details>") == 2
+    assert "<details>\n<summary>inconclusive <code>inconclusive</code></summary>\n\nhit rate ...\n" in shown_
     assert "<details>\n<summary>fail <code>fail</code></summary>\n\nhit rate ...\n" in shown_
     assert "\n- <code>KV201</code> hit rate 0.700 is 0.200 below 0.900; move the date\n" in shown_
     assert "```text\n  700 of 1,000 hit, by counters" in shown_
@@ -140,6 +141,7 @@ def test_any_text_is_one_cell_that_says_it(value: str) -> None:
         assert seen.rows[1][0] == " ".join(value.split())
 
 
+@example(["```", "<b>"])
 @given(st.lists(ANY, min_size=1, max_size=4))
 def test_a_block_of_code_ends_where_it_should(lines: list[str]) -> None:
     seen = Seen.of(f"<details>\n\n{fenced(lines)}\n\n</details>\n\n#### end")
