@@ -49,12 +49,18 @@ def _next(a: Sequence[Any], b: Sequence[Any], left: int, right: int, anchor: int
 
 def _same_place(a: Sequence[Any], b: Sequence[Any], anchor: int) -> tuple[int, int] | None:
     """Return where ``b`` has so many equal elements first, and the first place that has them in ``a``."""
-    places = {tuple(a[at : at + anchor]): at for at in range(len(a) - anchor, -1, -1)}
+    of_a, of_b = _sliceable(a), _sliceable(b)
+    places = {of_a[at : at + anchor]: at for at in range(len(a) - anchor, -1, -1)}
     for right in range(len(b) - anchor + 1):
-        left = places.get(tuple(b[right : right + anchor]))
+        left = places.get(of_b[right : right + anchor])
         if left is not None:
             return left, right
     return None
+
+
+def _sliceable(elements: Sequence[Any]) -> Any:
+    """Return a sequence whose slices can be looked up; those of a text cost a fraction of a tuple's."""
+    return elements if isinstance(elements, str) else tuple(elements)
 
 
 def _shared(a: Sequence[Any], b: Sequence[Any], left: int, right: int) -> int:
