@@ -277,6 +277,28 @@ def test_it(kv, kv_workload, least):
     result.stdout.fnmatch_lines(["1 measured before (res), 1 now", "1 measured again: another test"])
 
 
+def test_a_test_case_of_unittest_is_measured_in_every_session(pytester: pytest.Pytester, sessions: Sessions) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import unittest, pytest
+
+        class TestIt(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _given(self, kv, kv_workload):
+                self.kv = kv
+                self.shape = {SHAPE}
+
+            def test_it(self):
+                self.assertEqual(self.kv.run(self.shape).hit_rate, 0.5)
+        """
+    )
+    assert sessions.again() > 0
+    result, tokens = sessions()
+    result.assert_outcomes(passed=1)
+    assert tokens > 0
+    result.stdout.fnmatch_lines(["1 measured in every session: its test holds a unittest.TestCase, which *"])
+
+
 def test_numbers_of_fixtures(pytester: pytest.Pytester, sessions: Sessions) -> None:
     pytester.makepyfile(
         test_it=f"""

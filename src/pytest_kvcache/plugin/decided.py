@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import TestCase
 
 import pytest
 
@@ -141,6 +142,8 @@ def _code(item: pytest.Item, known: dict[object, list[str]]) -> list[str]:
     """Return the code of a test; a file that has it in a thousand parameters is parsed once."""
     if not isinstance(item, pytest.Function):
         raise Untold("no function")
+    if item.cls is not None and issubclass(item.cls, TestCase):
+        raise Untold("a unittest.TestCase, which takes what ends it for a failure")
     names = [*(item.cls.__qualname__.split(".") if item.cls else ()), item.originalname]
     key = (item.path, *names, *item.fixturenames)
     if key not in known:
