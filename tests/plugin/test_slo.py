@@ -170,7 +170,8 @@ def test_speed_ups(pytester: pytest.Pytester, run: Run, slow: str, marker: str, 
         ("kv_slo(ttft_p95='2 s')", "*ttft_p95='2 s' is no limit; expected seconds, above 0*"),
         ("kv_slo(goodput=2)", "*add ttft=, tpot= or e2e= (seconds)*"),
         ("kv_slo(ttft=2)", "*ttft= is what each request has to meet; say how many must*"),
-        ("kv_speedup()", "*missing 1 required keyword-only argument: 'min'; expected kv_speedup(min, of='ttft'*"),
+        ("kv_speedup()", "*missing 1 required keyword-only argument: 'min'; expected kv_speedup(min=, of='ttft'*"),
+        ("hit_rate(10**400)", "*@pytest.mark.hit_rate: target=1000*is no rate; expected a ratio between 0 and 1*"),
         ("kv_speedup(min=0)", "*min=0 is no speed-up; expected cold over warm*"),
     ],
 )  # fmt: skip
@@ -186,7 +187,7 @@ def test_markers_are_listed_with_what_they_take(run: Run) -> None:
     result.stdout.fnmatch_lines(
         [
             "@pytest.mark.kv_slo([*][*]limits): Judge the latency and throughput*ttft_p95=2.0*error_rate*goodput*",
-            "@pytest.mark.kv_speedup(min, of='ttft', statistic='p50'): Judge what the cache gains*",
+            "@pytest.mark.kv_speedup(min=, of='ttft', statistic='p50'): Judge what the cache gains*",
         ]
     )
 

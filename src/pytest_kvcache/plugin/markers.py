@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
@@ -214,14 +213,11 @@ def _shown(signature: Callable[..., object]) -> str:
 def _parameter(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.VAR_KEYWORD:
         return f"**{parameter.name}"
+    if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+        return f"{parameter.name}="
     return parameter.name if parameter.default in (None, parameter.empty) else f"{parameter.name}={parameter.default!r}"
 
 
 def _check_ratio(name: str, value: object) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not 0 <= value <= 1
-    ):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ConfigurationError(f"{name}={value!r} is no rate; expected a ratio between 0 and 1, such as 0.7")

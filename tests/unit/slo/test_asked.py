@@ -71,6 +71,7 @@ def test_none_is_not_asked() -> None:
         ({"ttft_p95": "2s"}, "ttft_p95='2s' is no limit; expected seconds"),
         ({"ttft_p95": True}, "ttft_p95=True is no limit"),
         ({"ttft_p95": nan}, "ttft_p95=nan is no limit"),
+        ({"output_tok_s": 10**400}, "output_tok_s=1000"),  # more than a float can be
         ({"ttft_p95": inf}, "ttft_p95=inf is no limit"),
         ({"ttft": 0, "attainment": 1}, "ttft=0 is no limit; expected seconds"),
         ({"tokens_per_s_avg": 0}, "expected tokens per second, above 0"),
@@ -96,7 +97,7 @@ def test_speed_ups() -> None:
     assert (made.of, made.statistic) == ("ttft", "p50")
     assert made.objective == Objective("speedup", "p50", 2.0, False, "speedup_ttft_p50")
     assert speed_up(1.5, "e2e", "p95").objective.name == "speedup_e2e_p95"
-    for wrong in (0, -1, nan, True, "2"):
+    for wrong in (0, -1, nan, 10**400, True, "2"):
         with pytest.raises(ConfigurationError, match=r"is no speed-up; expected cold over warm, such as 2\.0"):
             speed_up(wrong)
     with pytest.raises(ConfigurationError, match="of='itl' is none of ttft, e2e"):
