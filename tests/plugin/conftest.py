@@ -54,11 +54,10 @@ def run(pytester: pytest.Pytester) -> Run:
 
     def run_(*arguments: str) -> pytest.RunResult:
         result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
-        for written in (
-            pytester.path / word.partition("=")[2] for word in arguments if word.startswith("--kv-report=")
-        ):
-            if written.is_file():
-                documents.validate(written)
+        for word in map(str, arguments):
+            option, _, path = word.partition("=")
+            if option == "--kv-report" and (pytester.path / path).is_file():
+                documents.validate(pytester.path / path)
         return result
 
     return run_
