@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..distribution import Latency
 from .columns import aligned
 from .plain import Record
 
@@ -11,7 +12,9 @@ _HEADER = ("turn", "prompt", "cached", "hit rate", "predicted", "TTFT")
 
 
 def turns_table(turns: Sequence[Record]) -> list[str]:
-    """Return one aligned line a turn, a header first; of several conversations the sums; nothing without turns."""
+    """Return one aligned line a turn, a header first; of several conversations the sums and the median TTFT; nothing
+    without turns.
+    """
     if not turns:
         return []
     numbers = sorted({turn["turn"] for turn in turns})
@@ -26,8 +29,8 @@ def _row(number: int, turns: Sequence[Record]) -> tuple[str, ...]:
         _sum(turn[name] for turn in turns) for name in ("prompt_tokens", "cached_tokens", "predicted_tokens")
     )
     rate = "-" if cached is None or not prompt else f"{cached / prompt:.3f}"
-    waits = sorted(turn["ttft_s"] for turn in turns if turn["ttft_s"] is not None)
-    ttft = f"{waits[len(waits) // 2] * 1000:.0f} ms" if waits else "-"
+    wait = Latency.of(turn["ttft_s"] for turn in turns).p50
+    ttft = "-" if wait is None else f"{wait * 1000:.0f} ms"
     return str(number), _count(prompt), _count(cached), rate, _count(predicted), ttft
 
 

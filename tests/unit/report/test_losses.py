@@ -87,6 +87,13 @@ def test_turns_of_several_conversations_are_summed_and_an_unknown_number_is_not_
     assert turns_table([]) == []
 
 
+def test_the_ttft_of_a_turn_is_the_median_of_its_conversations() -> None:
+    waits = [0.1, 0.9, None]
+    rows = [turn(session, 0, 1000, 0, 0) | {"ttft_s": wait} for session, wait in enumerate(waits)]
+    assert turns_table(rows)[-1].split()[-2:] == ["500", "ms"]
+    assert turns_table(rows[2:])[-1].split()[-1] == "-"
+
+
 def test_turns_reach_the_document() -> None:
     exchanges = tuple(
         replace(WHOLE, session=0, turn=number, prompt_tokens=100, cached_tokens=64 * number) for number in (0, 1)
