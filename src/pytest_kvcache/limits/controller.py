@@ -144,7 +144,7 @@ class Controller:
         samples = min(samples_for(objective, stretch) for objective in self._asked.objectives)
         if samples >= self._asked.needed:
             return False
-        return assessments < 2 or samples > 0
+        return assessments < 2 or samples > 0 or _may_be_idle(stretch)
 
     def _affordable(self, now: float) -> int | None:
         """Return the rung to assess next for which the time suffices; None: there is none."""
@@ -161,3 +161,9 @@ class Controller:
     def _cost(self, rung: int) -> float:
         """Return the seconds that one period of a rung takes."""
         return WHOLE * self._assessment + (self._transition if rung != self._rung else 0.0)
+
+
+def _may_be_idle(stretch: Stretch) -> bool:
+    """Tell whether nothing ended because nothing was due: none is less than three deviations below so few arrivals."""
+    ended, rate = stretch.requests + stretch.failed, stretch.level.rate
+    return not ended and rate is not None and rate * stretch.seconds <= 9

@@ -183,6 +183,15 @@ def test_after_an_overload_an_open_loop_is_drained() -> None:
     assert controller.level == Level(rate=1.0)
 
 
+@pytest.mark.parametrize(("rate", "waits"), [(0.05, True), (0.15, True), (0.16, False)])
+def test_a_period_in_which_nothing_was_due_breaks_nothing(rate: float, waits: bool) -> None:
+    ladder = Ladder.of_rate(rate, 0.5, 2.0)
+    controller = Controller(ladder, of_rate(2.0), assessment=30.0, duration=900.0, began=BEGAN)
+    nothing = stretch(level=controller.level, start=BEGAN, seconds=60.0, good=0)  # 9 arrivals on average may be none
+    assert (controller.next(nothing).action == "on") is waits
+    assert controller.next(nothing, Stalled(1, 60.0)).action != "on"
+
+
 def test_a_closed_loop_needs_no_draining() -> None:
     script = Script(users())
     script.tell(1.8)
