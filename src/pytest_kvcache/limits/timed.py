@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..live import Live
-from ..model import Finding, Level, PerRequest
+from ..model import Exchange, Finding, Level, PerRequest
 from ..stretch import stretch_of
 
 NOTHING = PerRequest()
@@ -64,7 +66,27 @@ class Timed:
                 "give it more requests, or prompts that may be sent again with new rests (kv_workload.shared_prefix)",
             )
             told["findings"] = (short,)
+        elif (late := self._not_begun(exchanges)) is not None:
+            told["findings"] = (late,)
         stretch = stretch_of(
             exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict, last=True
         )
         return told | {"stretch": stretch}
+
+    def _not_begun(self, exchanges: Iterable[Exchange]) -> Finding | None:
+        """Tell that an open loop began clearly fewer sessions than were due: no server can keep it from that.
+
+        How many are due is random: three standard deviations of a Poisson process are allowed for, and a twentieth.
+        """
+        due = (self.level.rate or 0.0) * self.seconds
+        if not due:
+            return None
+        begun = sum(e.scheduled is not None for e in exchanges)
+        if due - begun <= 3 * math.sqrt(due) + 0.05 * due:
+            return None
+        return Finding(
+            "KV127",
+            f"the load generator was the bottleneck: it began {begun:,} of about {due:,.0f} sessions that were due at"
+            f" {self.level}",
+            "spread the load over more processes (--kv-processes), or ask for a lower rate",
+        )
