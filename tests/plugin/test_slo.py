@@ -101,6 +101,20 @@ def test_a_level_of_its_own_for_each_step(pytester: pytest.Pytester, run: Run, s
     assert [single["verdict"] for single in test["runs"]] == ["fail", "fail"]
 
 
+@pytest.mark.parametrize(("count", "more"), [(1, "retries=1"), (2, "")])
+def test_only_repetitions_of_a_level_are_one_sample(
+    pytester: pytest.Pytester, run: Run, slow: str, count: int, more: str
+) -> None:
+    body = f"""shape = kv_workload.shared_prefix(requests=8, input_len=32, hit_rate=0, output_len=2)
+    found = [step.results for _ in range({count}) for step in kv.steps(shape, [2], duration=0.3, {more})]
+    assert [[result.stretch.lap for result in results] for results in found] == {[[0, 1]] if more else [[0], [0]]}"""
+    pytester.makepyfile(of("@pytest.mark.kv_slo(ttft_p50=60, e2e_p50=1e-6)", body))
+    result = run(f"--kv-endpoint={slow}")
+    result.assert_outcomes(failed=1)
+    told = next(line for line in result.outlines if line.startswith("E2E p50"))
+    assert ("in run 1 of 2" in told) == (not more)
+
+
 def test_rates_that_cannot_be_read_do_not_matter(pytester: pytest.Pytester, run: Run) -> None:
     with SimProcess("--no-prompt-tokens-details") as process:
         words = (f"--kv-endpoint={process.url}", "--kv-engine=usage")

@@ -132,11 +132,11 @@ async def measure_steps(
     lasting, count = Lasting(bench.composed), 0
     if len(levels) * repeats > 1:
         lasting.again("?")  # refuses now what could not be sent a second time
-    for _ in range(repeats):
+    for lap in range(repeats):
         for at, level in enumerate(levels):
             traffic = lasting.again(f"step {count}/") if count else lasting
             pace = replace(bench.plan.pace, concurrency=level.concurrency, rate=level.rate)
-            window = await bench.measure(traffic, pace, Timed(level, seconds, each, strict, told))
+            window = await bench.measure(traffic, pace, Timed(level, seconds, each, strict, told, lap))
             measured[at].append(window)
             count += 1
             if window.stretch is None:  # its window never opened; what another level takes its time for proves nothing

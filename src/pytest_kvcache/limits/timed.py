@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ..live import Live
@@ -33,6 +33,7 @@ class Timed:
         each: what a request has to meet to be good.
         strict: only requests that began and ended in the time count, and those that fail or hang behind it.
         progress: told how far it is.
+        lap: which repetition of the level it is, from 0.
     """
 
     level: Level
@@ -40,6 +41,7 @@ class Timed:
     each: PerRequest = NOTHING
     strict: bool = False
     progress: Told | None = None
+    lap: int = 0
     _over: bool = False
 
     async def steer(self, live: Live) -> None:
@@ -71,7 +73,7 @@ class Timed:
         stretch = stretch_of(
             exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict, last=True
         )
-        return told | {"stretch": stretch}
+        return told | {"stretch": replace(stretch, lap=self.lap)}
 
     def _not_begun(self, exchanges: Iterable[Exchange]) -> Finding | None:
         """Tell that an open loop began clearly fewer sessions than were due: no server can keep it from that.

@@ -50,6 +50,7 @@ class Stretch:
         itl: gaps between chunks; None where they are only known of the whole run.
         good: counted requests that met every per-request limit; None where there was none.
         strict: only requests that began and ended between the moments count.
+        lap: which repetition of the level it is, from 0.
     """
 
     level: Level
@@ -67,6 +68,7 @@ class Stretch:
     itl: Latency | None = None
     good: int | None = None
     strict: bool = False
+    lap: int = 0
 
     @property
     def seconds(self) -> float:

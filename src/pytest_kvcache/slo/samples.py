@@ -82,15 +82,20 @@ def samples_of(measurements: Sequence[Measurement], each: PerRequest) -> list[Sa
         measurements: of one test, in order.
         each: what a request has to meet to be good.
     """
-    groups: dict[object, list[Measurement]] = {}
-    for number, m in enumerate(measurements):
-        repeated = m.stretch is not None and m.limit is None
-        groups.setdefault((m.title, m.stretch and m.stretch.level) if repeated else number, []).append(m)
-    titles = {m.title for m in measurements}
+    groups: list[list[Measurement]] = []
+    levels: dict[object, list[Measurement]] = {}  # the latest group of each
+    for m in measurements:
+        level = (m.title, m.stretch.level) if m.stretch is not None and m.limit is None else None
+        if level in levels and m.stretch is not None and m.stretch.lap:
+            levels[level].append(m)
+        else:
+            groups.append([m])
+            levels[level] = groups[-1]
+    alike = len({m.title for m in measurements}) > 1 or len(levels) < len(groups)
     found = []
-    for number, group in enumerate(groups.values(), 1):
+    for number, group in enumerate(groups, 1):
         sample = _together([_sample(m, each) for m in group])
-        where = "" if len(groups) == 1 else _where(group[0], number, len(groups), named=len(titles) > 1)
+        where = "" if len(groups) == 1 else _where(group[0], number, len(groups), named=alike)
         found.append(replace(sample, where=where))
     return found
 

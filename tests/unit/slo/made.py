@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_kvcache.distribution import Latency
@@ -71,9 +72,9 @@ def run(exchanges: Sequence[Exchange], **more: Any) -> Measurement:
 def level(exchanges: Sequence[Exchange], start: float, end: float, concurrency: int = 8, **more: Any) -> Measurement:
     """A level that was kept for a time."""
     made = run(exchanges)
-    strict = more.pop("strict", False)
+    strict, lap = more.pop("strict", False), more.pop("lap", 0)
     stretch: Stretch = stretch_of(exchanges, made.produced, Level(concurrency), start, end, strict=strict, last=True)
-    return run(exchanges, stretch=stretch, **more)
+    return run(exchanges, stretch=replace(stretch, lap=lap), **more)
 
 
 def client(lag: Iterable[float] = (0.0,), busy: float | None = 0.2, processes: int = 1) -> ClientLoad:

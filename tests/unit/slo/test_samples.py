@@ -83,7 +83,7 @@ def test_a_strict_level_counts_what_also_began_in_it() -> None:
 
 def test_repetitions_of_a_level_are_one_sample_and_levels_stay_apart() -> None:
     first, second = level(TWO, 0.0, 3.0, 4), level([*TWO, failed(sent=1.0, end=1.5)], 0.0, 3.0, 8)
-    again = level([answer(0.7, sent=1.0)], 0.0, 2.0, 4, client=client([0.5], busy=0.9))
+    again = level([answer(0.7, sent=1.0)], 0.0, 2.0, 4, lap=1, client=client([0.5], busy=0.9))
     four, eight = samples_of([first, second, again], PerRequest(ttft=0.5))
     assert (four.where, eight.where) == ("at concurrency 4", "at concurrency 8")
     assert (four.answered, four.failed, four.seconds, four.good) == (3, 0, 5.0, 2)
@@ -91,6 +91,15 @@ def test_repetitions_of_a_level_are_one_sample_and_levels_stay_apart() -> None:
     assert list(four.latencies["ttft"].samples) == pytest.approx([0.1, 0.3, 0.7])
     assert (len(four.lag), four.busy) == (1, 0.9)
     assert (eight.answered, eight.failed) == (2, 1)
+
+
+def test_a_level_that_was_asked_for_twice_is_no_repetition() -> None:
+    good, bad = level(TWO, 0.0, 3.0, 4), level([answer(9.0, sent=1.0)], 0.0, 20.0, 4)
+    found = samples_of([good, replace(good, stretch=replace(good.stretch, lap=1)), bad], NOTHING)
+    assert [(sample.where, sample.answered) for sample in found] == [
+        ("at concurrency 4 in run 1 of 2", 4),
+        ("at concurrency 4 in run 2 of 2", 1),
+    ]
 
 
 def test_the_same_level_of_another_workload_is_another_sample() -> None:
@@ -203,7 +212,7 @@ def test_a_search_has_no_parts() -> None:
 
 def test_parts_of_repetitions_are_joined_where_all_have_them() -> None:
     exchanges = [answer(0.02, sent=sent, tokens=3, step=0.02) for sent in steady(20)]
-    long, short = level(exchanges, 0.0, 20.0), level(exchanges[:3], 0.0, 0.3)
+    long, short = level(exchanges, 0.0, 20.0, lap=1), level(exchanges[:3], 0.0, 0.3, lap=1)
     assert len(samples_of([long, long], NOTHING)[0].batches["output_tok_s"]) == 40
     assert samples_of([long, short], NOTHING)[0].batches == {}
 
