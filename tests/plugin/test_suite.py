@@ -137,6 +137,7 @@ def test_a_cold_prefix_of_a_length_is_held_against_the_prediction(run: Run, sim:
     result.assert_outcomes(passed=1)
     found = records["test_hit_rate"]
     assert (found["hit_tokens"], found["query_tokens"]) == (6 * 128, 8 * 256)  # the first of each prefix is cold
+    assert found["arrival_s"]["count"] == 8  # they had a time at which they were due
     assert found["hit_rate"]["target"] == found["hit_rate"]["predicted"]
 
 
@@ -157,6 +158,23 @@ def test_the_sweep_is_what_was_asked(run: Run, sim: str) -> None:
         assert record["sweep"]["axes"] == {"context": context, "rate": 0.25}
         assert record["hit_tokens"] * 4 == record["query_tokens"]
         assert [single["level"]["concurrency"] for single in record["runs"]] == [1, 2, 1, 2]
+
+
+def test_levels_of_an_open_loop(run: Run, sim: str) -> None:
+    more = ("--kv-set=cache_rate.rate=40,80", "--kv-set=cache_rate.contexts=128", "--kv-set=cache_rate.reset=require")
+    result, records = document(run, *one("cache_rate"), f"--kv-endpoint={sim}", *SMALL, *more)
+    result.assert_outcomes(passed=2)
+    for record in records.values():
+        assert [single["level"]["rate"] for single in record["runs"]] == [40, 80]
+        assert record["runs"][0]["cache_state"].startswith("reset, verified by a probe")
+
+
+@pytest.mark.parametrize("check", ["hit_rate", "conversation"])
+def test_a_check_that_resets(run: Run, sim: str, check: str) -> None:
+    more = f"--kv-set={check}.reset=require"
+    _, records = document(run, *one(check), f"--kv-endpoint={sim}", *SMALL, more)
+    states = [single["cache_state"] for record in records.values() for single in record["runs"]]
+    assert [state.startswith("reset, verified by a probe") for state in states] == [True]
 
 
 def test_a_sustained_load_takes_its_own_options(run: Run, sim: str) -> None:
@@ -310,6 +328,12 @@ def test_a_server_of_others_is_not_emptied(run: Run, sim: str) -> None:
     result.stdout.fnmatch_lines(["SKIPPED*would empty the cache of a server that others may use*--kv-reset=auto"])
 
 
+def test_an_engine_of_ours_may_be_emptied(run: Run) -> None:
+    run("--pyargs", "pytest_kvcache.suite.smoke::test_reset_empties_the_cache", "--kv-endpoint=sim").assert_outcomes(
+        passed=1
+    )
+
+
 @pytest.mark.parametrize(("mode", "outcome"), [("auto", "skipped"), ("require", "failed")])
 def test_a_server_that_has_no_reset(run: Run, start_sim: Start, mode: str, outcome: str) -> None:
     test = "pytest_kvcache.suite.smoke::test_reset_empties_the_cache"
@@ -345,10 +369,11 @@ def test_replies_that_do_not_tell_their_cached_tokens(run: Run, start_sim: Start
 
 
 def test_an_engine_without_counters_and_salts(run: Run, sim: str) -> None:
-    result = run(*one("smoke"), f"--kv-endpoint={sim}", "--kv-engine=usage", "-rs")
+    result, records = document(run, *one("smoke"), f"--kv-endpoint={sim}", "--kv-engine=usage", "-rs")
     result.assert_outcomes(passed=1, skipped=5)
     for reason in ("*has no counters to compare*", "*has no cache_salt", "*tells no block size*", "*has no route*"):
         result.stdout.fnmatch_lines([f"SKIPPED{reason}"])
+    assert records["test_identical_prompt_hits"]["runs"][0]["title"] == "2 requests of your own (chat)"
 
 
 def test_a_server_that_is_not_there(run: Run) -> None:
@@ -362,7 +387,7 @@ def test_a_short_context_is_respected(run: Run, start_sim: Start) -> None:
     sim = start_sim("--max-model-len", "1024")
     result = run(*SUITE, f"--kv-endpoint={sim}", "--kv-set=cache_rate.duration=0.1", "-rs")
     result.assert_outcomes(passed=10, skipped=6)
-    result.stdout.fnmatch_lines(["SKIPPED*2,048 and 16 tokens are more than the 1,024 that the model takes"])
+    result.stdout.fnmatch_lines(["SKIPPED*1,536 and 16 tokens are more than the 1,024 that the model takes"])
 
 
 def test_a_length_that_was_asked_for_is_not_skipped(run: Run, start_sim: Start) -> None:
@@ -441,6 +466,16 @@ def test_a_trace_is_sent_again(run: Run, sim: str, tmp_path: Path) -> None:
     result.assert_outcomes(passed=2)
     found = records["test_replay"]
     assert (found["hit_tokens"], found["query_tokens"]) == (5 * 32, 6 * 64)
+
+
+def test_a_trace_is_sent_by_its_clock(run: Run, sim: str, tmp_path: Path) -> None:
+    asked = (f"file={trace_file(tmp_path)}", "block_size=16", "speed=2", "target=predicted", "output_len=1")
+    result, records = document(
+        run, *one("trace"), f"--kv-endpoint={sim}", *(f"--kv-set=trace.{pair}" for pair in asked)
+    )
+    result.assert_outcomes(passed=2)
+    found = records["test_replay"]
+    assert (found["arrival_s"]["count"], found["hit_rate"]["target_from"]) == (10, "predicted")
 
 
 def test_a_trace_is_not_sent_when_it_should_not(run: Run, sim: str, tmp_path: Path) -> None:

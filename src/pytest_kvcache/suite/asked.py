@@ -94,7 +94,7 @@ class CacheRate:
     contexts: tuple[int, ...] = field(
         default=(),
         metadata=told(
-            kinds.listed(COUNT), "tokens of each prompt, several sizes", unset="512,2048, those that the model takes"
+            kinds.listed(COUNT), "tokens of each prompt, several sizes", unset="512,1536, those that the model takes"
         ),
     )
     rates: tuple[float, ...] = field(

@@ -14,7 +14,7 @@ from ..workloads import WorkloadBuilder
 from .asked import CacheRate
 from .running import given, target_at
 
-_CONTEXTS = (512, 2048)
+_CONTEXTS = (512, 1536)
 _OF_A_SET = 8  # contexts
 
 
