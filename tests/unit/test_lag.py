@@ -75,7 +75,7 @@ def test_it_keeps_no_sample_twice() -> None:
 
 def test_an_early_loop_is_not_late() -> None:
     async def work(now: Now) -> Latency:
-        async with LagMeter() as meter:
+        async with LagMeter(0.01) as meter:
             await asyncio.sleep(0.0095)
             assert meter._timer is not None
             meter._timer.cancel()

@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -145,9 +146,12 @@ def _looks_like(line: str) -> Format:
 def _values(path: Path, first: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Any]]:
     """Return the values of a file with the place of each: one a line, or the entries of one list."""
     if not first.lstrip().startswith("["):
+        known: dict[bytes, Any] = {}  # recorded traffic says the same again and again: it is parsed and kept once
         for number, text in lines:
-            place = f"prompts: {path}, line {number}"
-            yield place, _parsed(text, place, number)
+            place, digest = f"prompts: {path}, line {number}", blake2b(text.encode(), digest_size=16).digest()
+            if digest not in known:
+                known[digest] = _parsed(text, place, number)
+            yield place, known[digest]
         return
     numbered = list(lines)
     whole = _parsed("\n".join(text for _, text in numbered), f"prompts: {path}", 0, [at for at, _ in numbered])
