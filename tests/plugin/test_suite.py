@@ -141,6 +141,12 @@ def test_a_cold_prefix_of_a_length_is_held_against_the_prediction(run: Run, sim:
     assert found["hit_rate"]["target"] == found["hit_rate"]["predicted"]
 
 
+def test_a_cold_rate_is_held_against_the_prediction(run: Run, sim: str) -> None:
+    result, records = document(run, *one("hit_rate"), f"--kv-endpoint={sim}", *SMALL, "--kv-set=hit_rate.prefill=false")
+    result.assert_outcomes(passed=1)
+    assert records["test_hit_rate"]["hit_tokens"] == 4 * 128  # eight requests with four prefixes, each cold once
+
+
 def test_a_rate_that_is_missed_fails(run: Run, start_sim: Start) -> None:
     sim = start_sim("--capacity-blocks", "30")  # four prefixes of eight blocks do not stay until their next use
     more = ("--kv-set=hit_rate.concurrency=1", "--kv-set=hit_rate.tol=0.1")
@@ -418,6 +424,15 @@ def test_a_conversation_that_loses_its_cache(run: Run, start_sim: Start, setting
     result.stdout.fnmatch_lines([reason])
 
 
+def test_every_turn_has_to_reach_the_rate(run: Run, sim: str) -> None:
+    check = (*one("conversation"), f"--kv-endpoint={sim}", *SMALL, "--kv-set=conversation.sessions=1")
+    _, records = document(run, *check)
+    whole = records["test_conversation"]["hit_rate"]["measured"]
+    result = run(*check, f"--kv-set=conversation.min_rate={whole - 0.0001}")  # the turns together do, one of them not
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["session 0, turn *tokens cached (0.*), wanted at least 0.*"])
+
+
 def test_a_conversation_of_ones_own(run: Run, sim: str, tmp_path: Path) -> None:
     (tmp_path / "system.txt").write_text("You are a careful clerk. " * 30, encoding="utf-8")
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -427,7 +442,8 @@ def test_a_conversation_of_ones_own(run: Run, sim: str, tmp_path: Path) -> None:
         run, *one("conversation"), f"--kv-endpoint={sim}", *(f"--kv-set=conversation.{pair}" for pair in asked)
     )
     result.assert_outcomes(passed=1)
-    assert [run["requests"]["total"] for run in records["test_conversation"]["runs"]] == [6]
+    found = records["test_conversation"]
+    assert (found["requests"]["total"], found["query_tokens"] < 6 * 1000) == (6, True)  # the made-up prompt is longer
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
