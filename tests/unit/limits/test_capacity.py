@@ -107,7 +107,9 @@ def test_however_short_the_time_no_more_is_told_than_held(
         return
     users = found.level.concurrency or 0
     assert closed_ttft(users, prefill, decode) <= max_ttft
-    assert users == max(p.stretch.level.concurrency or 0 for p in held)
+    levels = [p.stretch.level.concurrency or 0 for p in held]
+    assert users in levels
+    assert users == max(levels) or levels.count(users) >= 2  # one that held twice before one that held once
     assert all(p.stretch.seconds >= 0.98 * assessment for p in held)
     if not found.converged:
         assert "not converged: the time was over before" in found.sentence
