@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+import pytest_kvcache
+
 GUIDE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 TEST = """
@@ -33,7 +35,8 @@ def test_the_example_of_the_schema(pytester: pytest.Pytester, monkeypatch: pytes
 
 def test_the_schema_is_where_the_guide_says() -> None:
     (path,) = re.findall(r"\]\((\.\./src/[^)]*)\)", GUIDE)
-    assert (Path(__file__).parents[2] / "docs" / path).resolve().is_file()
+    installed = Path(pytest_kvcache.__file__).parent
+    assert (installed / path.removeprefix("../src/pytest_kvcache/")).is_file()
 
 
 def test_its_options_exist(pytester: pytest.Pytester) -> None:
