@@ -197,7 +197,7 @@ def unset() -> Any:
         (lambda: eval("lambda: 1", {"__name__": "made_up"}), "made_up.<lambda>, whose source is not known"),
         (lambda: type("Made", (), {"__module__": "made_up"})(), "made_up.Made, whose source is not known"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_what_cannot_be_told_is_said(make: Callable[[], Any], what: str) -> None:
     with pytest.raises(Untold) as told:
