@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from importlib.metadata import version
@@ -39,9 +40,13 @@ FAILING = PASSING.replace("target=0.5", "target=0.9")
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the developer's own reaches the inner runs."""
+    """No setting of the developer's own reaches the inner runs, nor code of a file that was written anew since.
+
+    Byte code is told by size and second: a file that is changed within one is not seen to be another.
+    """
     import os
 
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     for name in list(os.environ):
         if name.startswith("PYTEST_KV_") or name in ("OPENAI_API_KEY", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY"):
             monkeypatch.delenv(name)
