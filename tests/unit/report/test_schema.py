@@ -127,7 +127,7 @@ def test_nothing_is_told_of_that_is_never_there() -> None:
         (("interrupted",), None),
         (("checks", 0, "verdict"), "ok"),
         (("checks", 0, "new"), 1),
-        (("checks", 0, "hit_rate", "measured"), 1.5),
+        (("checks", 0, "hit_rate", "target"), 1.5),
         (("checks", 0, "hit_rate", "target_from"), "guessed"),
         (("checks", 0, "hit_tokens"), 0.5),
         (("checks", 0, "source"), "logs"),
