@@ -25,7 +25,9 @@ PURE = {
         f"{name}.py"
         for name in (
             "bottleneck",
+            "checks",
             "conclude",
+            "counts",
             "distribution",
             "figures",
             "ledger",

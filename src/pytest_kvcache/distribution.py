@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -33,6 +33,13 @@ class Latency:
         """Return samples that were counted, so that memory does not grow with their number."""
         values = sorted(counts)
         return cls(array("d", values), array("q", accumulate(counts[value] for value in values)))
+
+    def counts(self) -> Iterator[tuple[float, int]]:
+        """Return each value with how often it stands there, ascending; one that stands for itself once."""
+        before = 0
+        for value, after in zip(self.samples, self.behind or range(1, len(self.samples) + 1), strict=True):
+            yield value, after - before
+            before = after
 
     def percentile(self, q: float) -> float | None:
         """Return the ``q``-th percentile (0..100), interpolated linearly between the two nearest samples."""
@@ -70,10 +77,7 @@ class Latency:
         """The arithmetic mean."""
         if not self.samples:
             return None
-        if not self.behind:
-            return math.fsum(self.samples) / len(self.samples)
-        counts = (after - before for before, after in zip((0, *self.behind), self.behind, strict=False))
-        return math.fsum(value * count for value, count in zip(self.samples, counts, strict=True)) / len(self)
+        return math.fsum(value * times for value, times in self.counts()) / len(self)
 
     @property
     def max(self) -> float | None:
@@ -98,8 +102,8 @@ def merged(several: Iterable[Latency]) -> Latency:
     counts: Counter[float] = Counter()
     for one in several:
         if one.behind:
-            for value, before, after in zip(one.samples, (0, *one.behind), one.behind, strict=False):
-                counts[value] += after - before
+            for value, times in one.counts():
+                counts[value] += times
         else:
             counts.update(one.samples)
     return Latency.counted(counts)

@@ -174,17 +174,21 @@ class Bench:
         """The checked endpoint."""
         return self.site.target
 
-    async def measure(self, composed: Composed, pace: Pace, steering: Steering | None = None) -> Measurement:
+    async def measure(
+        self, composed: Composed, pace: Pace, steering: Steering | None = None, *, judged: bool = True
+    ) -> Measurement:
         """Measure one window: reset (the first time), prefill, snapshot, load, settle, snapshot.
 
         Args:
             composed: what is sent: the workload, or one made of it.
             pace: when sessions begin.
             steering: ends the load, and may change its pace meanwhile; None: it ends with the workload.
+            judged: False: it is only held against another one, and ``keep`` is not told of it.
 
         Raises:
             NotSettled: the engine was not at rest before the window.
         """
+        keep = self.keep if judged else None
         state = await self._reset()
         live = Live(Gate(pace, time.monotonic))
         window = Window(self.client, self.target, findings=list(self.target.findings))
@@ -211,11 +215,11 @@ class Bench:
                 await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
                 measured = story.concluded()
         except asyncio.CancelledError:
-            if self.keep is not None:
-                self.keep(story.stopped())
+            if keep is not None:
+                keep(story.stopped())
             raise
-        if self.keep is not None:
-            self.keep(measured)  # before the connections are closed, where a run may be cancelled yet
+        if keep is not None:
+            keep(measured)  # before the connections are closed, where a run may be cancelled yet
         return measured
 
     async def _reset(self) -> str:
@@ -350,14 +354,14 @@ def _noted(send: Send, spaces: Spaces) -> Send:
 
 async def _both(driving: Coroutine[Any, Any, None], steering: Coroutine[Any, Any, None]) -> None:
     """Drive until all has ended, and steer meanwhile; an error of either ends both."""
-    drive, steer = asyncio.ensure_future(driving), asyncio.ensure_future(steering)
+    driven, steered = asyncio.ensure_future(driving), asyncio.ensure_future(steering)
     try:
-        await asyncio.wait({drive, steer}, return_when=asyncio.FIRST_COMPLETED)
-        if steer.done():
-            steer.result()
-            await drive
+        await asyncio.wait({driven, steered}, return_when=asyncio.FIRST_COMPLETED)
+        if steered.done():
+            steered.result()
+            await driven
     finally:
-        for task in (drive, steer):
+        for task in (driven, steered):
             task.cancel()
-        await asyncio.gather(drive, steer, return_exceptions=True)
-    drive.result()
+        await asyncio.gather(driven, steered, return_exceptions=True)
+    driven.result()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from types import TracebackType
 
 from .distribution import Latency
 
@@ -14,7 +13,7 @@ _UNIT = 1e-6  # seconds
 
 
 class LagMeter:
-    """Wakes now and then in the running loop and notes how late: ``async with LagMeter() as meter``.
+    """Wakes now and then in the running loop, from ``start`` to ``stop``, and notes how late.
 
     A loop that was busy for 50 ms gives one sample of up to 50 ms, and the wake-ups that it slept through give what was
     left of it, so that shares of samples are shares of time. Each wait begins at a wake-up, and not on a grid: loops of
@@ -24,8 +23,10 @@ class LagMeter:
         interval: seconds from one wake-up to the next; whole milliseconds.
 
     Attributes:
-        busy: CPU seconds of the process over wall seconds of the block, known when it has ended; None: not yet.
+        busy: CPU seconds of the process over wall seconds from start to stop; None: not stopped yet.
     """
+
+    _loop: asyncio.AbstractEventLoop
 
     def __init__(self, interval: float = _INTERVAL) -> None:
         self._interval = interval
@@ -40,19 +41,18 @@ class LagMeter:
         """How late it woke, seconds, exact to a microsecond."""
         return Latency.counted({late * _UNIT: times for late, times in self._late.items()})
 
-    async def __aenter__(self) -> LagMeter:
+    def start(self) -> None:
+        """Begin to watch the running loop."""
         self._loop = asyncio.get_running_loop()
         self._began = (time.process_time(), self._loop.time())
         self._wait(self._began[1])
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Watch no more."""
         if self._timer is not None:
             self._timer.cancel()
         now = self._loop.time()
-        self._note(now)  # the block may have ended without giving the loop a turn
+        self._note(now)  # the loop may have had no turn since the start
         cpu, wall = time.process_time() - self._began[0], now - self._began[1]
         self.busy = cpu / wall if wall > 0 else None
 

@@ -41,13 +41,3 @@ def lateness(exchanges: Iterable[Exchange]) -> Latency:
     return Latency.of(
         attempt.sent - e.scheduled for e, attempt in first if e.scheduled is not None and attempt.sent is not None
     )
-
-
-def output_rate(exchanges: Iterable[Exchange]) -> float | None:
-    """Generated tokens per second, over the time from the first request sent to the last answer; None if unknown."""
-    whole = [e for e in exchanges if e.ok and e.sent is not None]
-    tokens = [e.completion_tokens for e in whole]
-    if not whole or any(count is None for count in tokens):
-        return None
-    seconds = max(e.end for e in whole) - min(e.sent for e in whole if e.sent is not None)
-    return sum(count for count in tokens if count is not None) / seconds if seconds > 0 else None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from . import counts
 from .distribution import Latency
 from .model import Exchange
 
@@ -93,7 +94,6 @@ def together(several: Sequence[Overview]) -> Overview:
     errors: Counter[str] = Counter()
     for one in several:
         errors.update(one.errors)
-    tokens = [one.output_tokens for one in several]
     seconds = [one.seconds for one in several if one.seconds is not None]
     return Overview(
         total=sum(one.total for one in several),
@@ -104,7 +104,7 @@ def together(several: Sequence[Overview]) -> Overview:
         tpot=_samples(one.tpot for one in several),
         e2e=_samples(one.e2e for one in several),
         lateness=_samples(one.lateness for one in several),
-        output_tokens=None if None in tokens else sum(count or 0 for count in tokens),
+        output_tokens=counts.total(one.output_tokens for one in several),
         seconds=sum(seconds) if seconds else None,
     )
 

@@ -36,7 +36,7 @@ class Senders:
         if self._pool is not None:
             await self._pool.begin()
         self._meter = LagMeter()
-        await self._meter.__aenter__()
+        self._meter.start()
 
     async def end(self, queueing: Latency) -> ClientLoad:
         """A load has ended.
@@ -44,7 +44,7 @@ class Senders:
         Args:
             queueing: of its requests, until they were handed to the socket.
         """
-        await self._meter.__aexit__(None, None, None)
+        self._meter.stop()
         own = ClientLoad(self._meter.lag, queueing, self._meter.busy)
         if self._pool is None:
             return own

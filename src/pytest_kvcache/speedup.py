@@ -49,11 +49,8 @@ async def measure_speedup(bench: Bench, pace: Pace) -> tuple[Measurement, Measur
         WorkloadError: it cannot be sent cold.
         NotSettled: the engine did not come to rest.
     """
-    keep, bench.keep = bench.keep, None
     apart = cold(bench.composed, bench.site.facts, f"{bench.plan.nonce} cold")
-    first = await bench.measure(apart, pace)
-    bench.keep = keep
-    return first, await bench.measure(bench.composed, pace)
+    return await bench.measure(apart, pace, judged=False), await bench.measure(bench.composed, pace)
 
 
 def speedup_of(pair: tuple[Measurement, Measurement], expectation: Expectation | None) -> SpeedUp:

@@ -11,9 +11,10 @@ its own: a server that stops to answer would else be left out of its figures bec
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from . import latency
+from .counts import total
 from .distribution import Latency
 from .model import Exchange, Level, PerRequest, Stretch
 from .production import Production
@@ -59,8 +60,8 @@ def stretch_of(
         requests=len(whole),
         failed=len(ended) + len(late) - len(whole),
         output_tokens=sum(e.completion_tokens or 0 for e in inside) if strict else produced.between(start, end),
-        input_tokens=_sum([e.prompt_tokens for e in answered]),
-        hit_tokens=_sum([e.cached_tokens for e in answered]),
+        input_tokens=total(e.prompt_tokens for e in answered),
+        hit_tokens=total(e.cached_tokens for e in answered),
         ttft=latency.ttft(waited),
         tpot=latency.tpot(whole),
         e2e=latency.e2e(whole),
@@ -104,9 +105,3 @@ def is_good(exchange: Exchange, each: PerRequest) -> bool:
     if each.tpot is None or (exchange.completion_tokens or 0) == 1:
         return True
     return exchange.tpot is not None and exchange.tpot <= each.tpot
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    """Return the sum; None when one of them is not told."""
-    told = [count for count in counts if count is not None]
-    return sum(told) if len(told) == len(counts) else None

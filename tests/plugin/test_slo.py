@@ -175,6 +175,11 @@ def test_speed_ups(pytester: pytest.Pytester, run: Run, slow: str, marker: str, 
         result.stdout.fnmatch_lines([f"{told}; ceiling 1/(1 - 0.960) = 25.00x [[]KV207[]]"])
 
 
+def test_the_cold_run_of_a_speed_up_is_no_part_of_the_hit_rate(pytester: pytest.Pytester, run: Run, slow: str) -> None:
+    pytester.makepyfile(of("@pytest.mark.hit_rate(min=0.9)", SPEED_UP))  # with both runs it would be 0.48
+    run(f"--kv-endpoint={slow}").assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("marker", "told"),
     [

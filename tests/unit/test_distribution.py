@@ -29,6 +29,7 @@ def test_a_percentile_is_that_of_the_sorted_list_listed_or_counted(values: list[
         assert (made.min, made.max) == (min(values), max(values))
         assert made.mean == pytest.approx(sum(values) / len(values), abs=1e-15)
         assert [made.ranked(rank) for rank in range(len(values))] == sorted(values)
+        assert [value for value, times in made.counts() for _ in range(times)] == sorted(values)
 
 
 def test_nothing_has_no_figures() -> None:

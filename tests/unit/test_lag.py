@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,11 +21,21 @@ def block(seconds: float) -> None:
     loop.clock.now += seconds
 
 
+@contextmanager
+def running(interval: float) -> Iterator[LagMeter]:
+    meter = LagMeter(interval)
+    meter.start()
+    try:
+        yield meter
+    finally:
+        meter.stop()
+
+
 def measured(*steps: Callable[[], None] | float, interval: float = 0.01) -> LagMeter:
     """Wait so many seconds or do something, one step after the other."""
 
     async def work(_now: Now) -> LagMeter:
-        async with LagMeter(interval) as meter:
+        with running(interval) as meter:
             for step in steps:
                 if callable(step):
                     step()
@@ -75,7 +86,7 @@ def test_it_keeps_no_sample_twice() -> None:
 
 def test_an_early_loop_is_not_late() -> None:
     async def work(now: Now) -> Latency:
-        async with LagMeter(0.01) as meter:
+        with running(0.01) as meter:
             await asyncio.sleep(0.0095)
             assert meter._timer is not None
             meter._timer.cancel()
@@ -99,7 +110,7 @@ def test_busy_is_not_known_before_the_end_nor_of_no_time() -> None:
 
 def test_a_real_loop_that_is_kept_busy() -> None:
     async def work() -> LagMeter:
-        async with LagMeter(0.001) as meter:
+        with running(0.001) as meter:
             await asyncio.sleep(0)
             until = asyncio.get_running_loop().time() + 0.02
             while asyncio.get_running_loop().time() < until:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.distribution import Latency
-from pytest_kvcache.latency import e2e, itl, output_rate, ttft
+from pytest_kvcache.latency import e2e, itl, ttft
 from pytest_kvcache.model import Exchange, Failure
+from pytest_kvcache.overview import Overview
 from pytest_kvcache.report.text import visible
 
 
@@ -43,16 +44,16 @@ def test_definitions_count_whole_answers_only() -> None:
     assert tuple(ttft(both).samples) == (1.0,)
     assert tuple(itl(both).samples) == (0.5, 1.0)
     assert tuple(e2e(both).samples) == (4.0,)
-    assert output_rate(both) == 3 / 4
-    assert output_rate([BROKEN]) is None
-    assert output_rate([Exchange("load", 0.0, 5.0, sent=1.0)]) is None
+    assert Overview.of(both).output_tok_s == 3 / 4
+    assert Overview.of([BROKEN]).output_tok_s is None
+    assert Overview.of([Exchange("load", 0.0, 5.0, sent=1.0)]).output_tok_s is None
 
 
 def test_a_scheduled_request_counts_from_when_it_was_due() -> None:
     late = replace(WHOLE, scheduled=0.25)  # sent at 1, first content at 2, whole at 5
     assert (tuple(ttft([late]).samples), tuple(e2e([late]).samples)) == ((1.75,), (4.75,))
     assert tuple(itl([late]).samples) == (0.5, 1.0)
-    assert output_rate([late]) == 3 / 4  # what was generated per second of sending
+    assert Overview.of([late]).output_tok_s == 3 / 4  # what was generated per second of sending
     retried = replace(late, earlier=(BROKEN,))
     assert (tuple(ttft([retried]).samples), len(itl([retried]))) == ((1.75,), 2)  # a failed attempt is no sample
 

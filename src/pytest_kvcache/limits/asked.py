@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from ..checks import is_number
 from ..errors import ConfigurationError
 from ..model import Objective, PerRequest
 from ..model.objective import Metric, Statistic
@@ -65,7 +66,7 @@ def of_concurrency(
     _check_limit(what, "min_tokens_per_req", min_tokens_per_req, "tokens per second")
     _check_word(what, "ttft_metric", ttft_metric, get_args(TtftMetric))
     _check_word(what, "tokens_per_req_metric", tokens_per_req_metric, get_args(TokensMetric))
-    _check_share(what, "max_failed", max_failed, _is_number(max_failed) and 0 <= max_failed < 1)
+    _check_share(what, "max_failed", max_failed, is_number(max_failed) and max_failed < 1)
     objectives = []
     if max_ttft is not None:
         objectives.append(_objective("ttft", STATISTICS[ttft_metric], max_ttft, at_most=True))
@@ -97,8 +98,8 @@ def of_rate(
     what = "sustain_rate"
     for name, limit in (("max_ttft", max_ttft), ("max_tpot", max_tpot), ("max_e2e", max_e2e)):
         _check_limit(what, name, limit, "seconds")
-    _check_share(what, "attainment", attainment, _is_number(attainment) and 0 < attainment <= 1)
-    _check_share(what, "max_failed", max_failed, _is_number(max_failed) and 0 <= max_failed < 1)
+    _check_share(what, "attainment", attainment, is_number(attainment) and 0 < attainment <= 1)
+    _check_share(what, "max_failed", max_failed, is_number(max_failed) and max_failed < 1)
     each = PerRequest(max_ttft, max_tpot, max_e2e)
     if not each.asked:
         raise ConfigurationError(f"kv.{what}: nothing is asked that could be broken; give max_ttft= (seconds)")
@@ -117,12 +118,8 @@ def _needed(objective: Objective) -> int:
 
 
 def _check_limit(what: str, name: str, limit: float | None, unit: str) -> None:
-    if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+    if limit is not None and not (is_number(limit) and limit > 0):
         raise ConfigurationError(f"kv.{what}({name}={limit!r}): expected {unit}, above 0")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check_word(what: str, name: str, word: str, words: tuple[str, ...]) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ..distribution import Latency
 from ..model import Objective, Stretch
 from ..model.objective import UNITS
+from ..slo.figures import statistic
+from ..slo.wording import title
 from .asked import Asked
 
 COLLAPSE = 0.8  # of the throughput that a lower level had; a closed loop loses less than that to chance
-TITLES = {"ttft": "TTFT", "tokens_per_s": "tokens/s of a request", "attainment": "attainment"}
-STATISTICS = {"mean": "mean", "total": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,7 @@ def value_of(objective: Objective, stretch: Stretch) -> float | None:
     if objective.metric == "attainment":
         ended = stretch.requests + stretch.failed
         return None if stretch.good is None or not ended else stretch.good / ended
-    samples, statistic = samples_of(objective, stretch), objective.statistic
-    if statistic in ("mean", "max"):
-        return samples.mean if statistic == "mean" else samples.max
-    return samples.percentile(float(statistic.removeprefix("p")))
+    return statistic(samples_of(objective, stretch), objective.statistic)
 
 
 def samples_of(objective: Objective, stretch: Stretch) -> Latency:
@@ -73,11 +70,6 @@ def samples_for(objective: Objective, stretch: Stretch) -> int:
     if objective.metric == "attainment":
         return 0 if stretch.good is None else stretch.requests
     return len(samples_of(objective, stretch))
-
-
-def title(objective: Objective) -> str:
-    """Return how an objective is called: ``TTFT p95``."""
-    return f"{TITLES[objective.metric]} {STATISTICS.get(objective.statistic, objective.statistic)}".rstrip()
 
 
 def amount(objective: Objective, value: float, digits: int = 3) -> str:

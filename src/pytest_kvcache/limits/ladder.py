@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..checks import is_whole
 from ..errors import ConfigurationError
 from ..model import Level
 
@@ -29,7 +30,7 @@ class Ladder:
         Raises:
             ConfigurationError: these are no levels.
         """
-        if not all(isinstance(count, int) and not isinstance(count, bool) for count in (start, step, limit)):
+        if not all(map(is_whole, (start, step, limit))):
             raise ConfigurationError(
                 f"kv.sustain(start={start!r}, step={step!r}, limit={limit!r}): expected whole numbers of sessions"
             )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ..counts import total
 from ..distribution import merged
 from ..model import Period, Stretch
 from .asked import Asked
@@ -102,19 +103,12 @@ def pooled(stretches: Sequence[Stretch]) -> Stretch:
         requests=sum(one.requests for one in stretches),
         failed=sum(one.failed for one in stretches),
         output_tokens=sum(one.output_tokens for one in stretches),
-        input_tokens=_total(stretches, lambda one: one.input_tokens),
-        hit_tokens=_total(stretches, lambda one: one.hit_tokens),
+        input_tokens=total(one.input_tokens for one in stretches),
+        hit_tokens=total(one.hit_tokens for one in stretches),
         ttft=merged(one.ttft for one in stretches),
         tpot=merged(one.tpot for one in stretches),
         e2e=merged(one.e2e for one in stretches),
         tokens_per_s=merged(one.tokens_per_s for one in stretches),
         itl=merged(itl) if len(itl) == len(stretches) else None,
-        good=_total(stretches, lambda one: one.good),
+        good=total(one.good for one in stretches),
     )
-
-
-def _total(stretches: Iterable[Stretch], count: Callable[[Stretch], int | None]) -> int | None:
-    """Return the sum of a count; None when one of them is not told."""
-    counts = [count(one) for one in stretches]
-    told = [one for one in counts if one is not None]
-    return sum(told) if len(told) == len(counts) else None

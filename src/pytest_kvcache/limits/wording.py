@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..model import Level, Objective, Stretch
+from ..slo.wording import title
 from .asked import Asked
-from .breach import amount, title, value_of
+from .breach import amount, value_of
 from .confidence import interval_of
 from .search import Search
 from .tried import Tried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -148,3 +148,22 @@ def alone(requests: Iterator[Request]) -> Iterator[Session]:
 
 def _one(request: Request) -> Session:
     yield request
+
+
+def changed(session: Session, change: Callable[[Request, int], Request]) -> Session:
+    """Return a session with other requests in place of its own; exchanges reach it as they come.
+
+    Args:
+        session: ended together with the new one.
+        change: makes a request of the session's, given the turn, from 0.
+    """
+    turn = 0
+    try:
+        request = next(session)
+        while True:
+            exchange = yield change(request, turn)
+            request, turn = session.send(exchange), turn + 1
+    except StopIteration:
+        return
+    finally:
+        session.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from ..checks import is_number, is_whole
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ def levels_of(concurrency: Iterable[int], rate: Iterable[float], duration: float
         ConfigurationError: they are none, or cannot be kept for the time.
     """
     from ..model import Level
-    from ..workloads.checks import is_number, is_whole
 
     closed, opened = _several("concurrency", concurrency), _several("rate", rate)
     if bool(closed) == bool(opened):
@@ -83,8 +83,6 @@ def keeps_a_clock(workload: Workload) -> bool:
 
 
 def _check_seconds(what: str, name: str, seconds: float) -> None:
-    from ..workloads.checks import is_number
-
     if not is_number(seconds) or not seconds > 0:
         raise ConfigurationError(f"kv.{what}({name}={seconds!r}): expected seconds, above 0")
 

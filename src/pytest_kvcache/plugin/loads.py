@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..checks import is_whole
 from ..errors import ConfigurationError
 from .levels import check_times, check_traffic, levels_of
 from .runs import Runs, check_sending
@@ -354,7 +355,6 @@ class Loads(Runs):
         """Do what :meth:`speedup` does, in an async test."""
         from ..pace import Pace
         from ..speedup import measure_speedup, speedup_of
-        from ..workloads.checks import is_whole
 
         self._state.refuse_in_block("kv.speedup")
         check_sending("speedup", 0, reset, settle)

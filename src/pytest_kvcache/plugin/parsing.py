@@ -13,6 +13,7 @@ from ..endpoint import is_header, parse_base_url
 from ..errors import ConfigurationError
 
 SIM = "sim"
+SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 Parse = Callable[[str, str], Any]
 
 
@@ -95,10 +96,9 @@ def header(value: str, origin: str) -> tuple[str, str]:
 
 def switch(value: str, origin: str) -> bool:
     """Return whether a word means yes."""
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if value.strip().lower() not in words:
+    if value.strip().lower() not in SWITCH:
         raise ConfigurationError(f"{origin}: {value!r} is neither true nor false")
-    return words[value.strip().lower()]
+    return SWITCH[value.strip().lower()]
 
 
 def parameter(value: str, origin: str) -> tuple[str, str, Any]:

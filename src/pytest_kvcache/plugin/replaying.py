@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ..checks import is_number, is_whole
 from ..errors import ConfigurationError, TraceError
 from ..pace import Pace
 from ..traces import Trace, open_trace
 from ..traces.lines import MAX_LINE
 from ..workloads import WorkloadBuilder
-from ..workloads.checks import is_number, is_whole
 
 if TYPE_CHECKING:
     from ..protocols import Workload

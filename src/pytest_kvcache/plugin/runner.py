@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..checks import is_number, is_whole
 from ..errors import ConfigurationError
 from .levels import keeps_a_clock
 from .loads import Loads
@@ -225,8 +226,6 @@ class Runner(Loads):
 
 
 def _check_pace(concurrency: int | None, rate: float | None, arrival: str, ramp: float) -> None:
-    from ..workloads.checks import is_number, is_whole
-
     if concurrency is not None and not is_whole(concurrency, 1):
         raise ConfigurationError(f"kv.run(concurrency={concurrency!r}): expected at least 1 session at a time")
     if rate is not None and not (is_number(rate) and rate > 0):

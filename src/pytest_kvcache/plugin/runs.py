@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..checks import is_number, is_whole
 from ..endpoint import Endpoint
 from ..errors import ConfigurationError
 from .progress import Progress
@@ -136,8 +137,6 @@ def check_sending(what: str, retries: int, reset: str | None, settle: float = 0.
     Raises:
         ConfigurationError: names the call and the argument.
     """
-    from ..workloads.checks import is_number, is_whole
-
     if not is_number(settle):
         raise ConfigurationError(f"kv.{what}(settle={settle!r}): expected seconds, 0 or more")
     if not is_whole(retries, 0):

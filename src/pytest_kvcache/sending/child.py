@@ -105,22 +105,17 @@ class _Child:
         self.link.tell("reply", number, time.monotonic())
 
     def _begin(self, number: int) -> None:
-        self._work(number, self._watch(number))
-
-    def _end(self, number: int) -> None:
-        self._work(number, self._watched(number))
-
-    async def _watch(self, number: int) -> None:
-        await self._meter_read()  # of a window that was broken off
-        self._meter = await LagMeter().__aenter__()
+        self._read_meter()  # of a window that was broken off
+        self._meter = LagMeter()
+        self._meter.start()
         self.link.tell("reply", number)
 
-    async def _watched(self, number: int) -> None:
-        self.link.tell("reply", number, *await self._meter_read())
+    def _end(self, number: int) -> None:
+        self.link.tell("reply", number, *self._read_meter())
 
-    async def _meter_read(self) -> tuple[Frame, float | None]:
+    def _read_meter(self) -> tuple[Frame, float | None]:
         meter, self._meter = self._meter, None
         if meter is None:
             return wire.packed_latency(Latency()), None
-        await meter.__aexit__(None, None, None)
+        meter.stop()
         return wire.packed_latency(meter.lag), meter.busy

@@ -9,8 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Sequence
 
-from ..model import Grain
-
 
 def block_keys(ids: Sequence[int], block_size: int, salt: Hashable = None) -> list[int]:
     """Return the key of every full block of ``ids``, first block first.
@@ -30,8 +28,3 @@ def block_keys(ids: Sequence[int], block_size: int, salt: Hashable = None) -> li
         parent = hash((parent, packed[start : start + width]))
         keys.append(parent)
     return keys
-
-
-def reusable_tokens(shared: int, length: int, block_size: int) -> int:
-    """Return the hit tokens of a prompt of ``length`` that shares its first ``shared`` tokens with a cached one."""
-    return Grain(block_size).credit(shared, length)

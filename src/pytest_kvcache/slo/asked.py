@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, get_args
 
+from ..checks import is_number
 from ..errors import ConfigurationError
 from ..model import Objective, PerRequest, ServiceLevel
 from ..model.objective import Metric, Statistic
@@ -79,7 +79,7 @@ def speed_up(minimum: object, of: SpeedUpOf = "ttft", statistic: SpeedUpStatisti
     Raises:
         ConfigurationError: a value that is none.
     """
-    if not _is_number(minimum) or _number(minimum) <= 0:
+    if not is_number(minimum) or _number(minimum) <= 0:
         raise ConfigurationError(f"min={minimum!r} is no speed-up; expected cold over warm, such as 2.0")
     for name, word, allowed in (("of", of, SpeedUpOf), ("statistic", statistic, SpeedUpStatistic)):
         if word not in get_args(allowed):
@@ -107,7 +107,7 @@ def _check_together(asked: tuple[Objective, ...], each: PerRequest) -> None:
 
 def _check(name: str, value: object) -> None:
     metric = _KNOWN[name][0] if name in _KNOWN else name
-    number = _number(value) if _is_number(value) else math.nan
+    number = _number(value) if is_number(value) else math.nan
     if metric == "error_rate":
         wrong, expected = not 0 <= number <= 1, "a share between 0 and 1, such as 0.01"
     elif metric == "attainment":
@@ -130,10 +130,6 @@ def _unknown(name: str) -> str:
         f" _{', _'.join(_OF_LATENCY)}, tokens_per_s with _{', _'.join(_OF_SPEED)}, {', '.join(_TOTALS)}, and"
         f" {', '.join(_EACH)} of each request"
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _number(value: object) -> float:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..distribution import Latency
+from ..figures import plural
 from ..model import Objective
 from . import intervals, wording
 from .intervals import Interval
@@ -51,7 +52,7 @@ def figure(objective: Objective, sample: Sample) -> Figure:
         return _of_samples(objective, sample)
     if objective.metric == "error_rate":
         interval = intervals.share(sample.failed, sample.ended)
-        basis = f"{sample.failed:,} of {wording.plural(sample.ended, 'request')} failed"
+        basis = f"{sample.failed:,} of {plural(sample.ended, 'request')} failed"
         return Figure(sample.failed / sample.ended, interval, sample.ended, basis)
     if objective.metric in ("goodput", "attainment"):
         return _of_good(objective, sample)
@@ -66,13 +67,13 @@ def _of_samples(objective: Objective, sample: Sample) -> Figure:
         return Figure(None, missing=_no_samples(objective, sample), advice=_to_have_samples(objective))
     gaps = objective.metric == "itl"
     independent = min(sample.answered, len(found)) if gaps else len(found)
-    basis = wording.plural(len(found), "gap" if gaps else "request")
+    basis = plural(len(found), "gap" if gaps else "request")
     return Figure(
         statistic(found, objective.statistic),
         interval_of(found, objective.statistic, independent=independent),
         len(found),
         basis,
-        wording.plural(independent, "answer") if gaps else basis,
+        plural(independent, "answer") if gaps else basis,
         bounding(objective.statistic),
     )
 
@@ -97,9 +98,9 @@ def interval_of(
 
 def _no_samples(objective: Objective, sample: Sample) -> str:
     if not sample.answered:
-        return f"none of {wording.plural(sample.failed, 'request')} was answered"
+        return f"none of {plural(sample.failed, 'request')} was answered"
     token = "second" if objective.metric in ("itl", "tpot") else "first"
-    return f"none of {wording.plural(sample.answered, 'answer')} has a {token} token to time"
+    return f"none of {plural(sample.answered, 'answer')} has a {token} token to time"
 
 
 def _to_have_samples(objective: Objective) -> str:
@@ -108,7 +109,7 @@ def _to_have_samples(objective: Objective) -> str:
 
 
 def _untold(sample: Sample) -> str:
-    return f"{sample.untold:,} of {wording.plural(sample.answered, 'answer')} do not tell their completion tokens"
+    return f"{sample.untold:,} of {plural(sample.answered, 'answer')} do not tell their completion tokens"
 
 
 def _of_good(objective: Objective, sample: Sample) -> Figure:
@@ -116,7 +117,7 @@ def _of_good(objective: Objective, sample: Sample) -> Figure:
     if good is None:
         what = "the durations that its limits are about are not known of every answer"
         return Figure(None, missing=what, advice="stream the answers; TPOT needs usage.completion_tokens")
-    basis = f"{good:,} of {wording.plural(sample.ended, 'request')}"
+    basis = f"{good:,} of {plural(sample.ended, 'request')}"
     if objective.metric == "attainment":
         return Figure(good / sample.ended, intervals.share(good, sample.ended), sample.ended, basis)
     return _per_second(objective, good, sample, basis)

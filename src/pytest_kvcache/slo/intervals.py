@@ -7,7 +7,7 @@ truth may lie further away than an interval says; gaps of one answer are so much
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -65,7 +65,7 @@ def mean(samples: Latency, level: float = LEVEL, independent: int | None = None)
     center = samples.mean
     if count < LEAST or center is None:
         return None, None
-    squares = math.fsum(times * (value - center) ** 2 for value, times in _counted(samples))
+    squares = math.fsum(times * (value - center) ** 2 for value, times in samples.counts())
     return _student(center, squares / (n - 1), count, level)
 
 
@@ -118,12 +118,3 @@ def _student(center: float, variance: float, count: int, level: float) -> Interv
 def _binomial(n: int, k: int, p: float) -> float:
     ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
-
-
-def _counted(samples: Latency) -> Iterator[tuple[float, int]]:
-    if not samples.behind:
-        return ((value, 1) for value in samples.samples)
-    before = (0, *samples.behind)
-    return (
-        (value, after - start) for value, start, after in zip(samples.samples, before, samples.behind, strict=False)
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ..figures import plural
 from ..model import Attained, Finding, Measurement, Objective, ServiceLevel
 from ..model.objective import Reached
 from . import wording
@@ -104,7 +105,7 @@ def _too_few(objective: Objective, samples: int) -> str | None:
     if samples >= least:
         return None
     what = f"a share of {objective.limit:g}" if objective.metric == "attainment" else objective.statistic
-    return f"{wording.plural(samples, 'sample')}, and {what} needs at least {least:,}"
+    return f"{plural(samples, 'sample')}, and {what} needs at least {least:,}"
 
 
 def _doubt(objective: Objective, seen: Figure) -> tuple[Finding, ...]:

@@ -8,11 +8,12 @@ repetitions of the same level are one sample.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 
 from .. import latency
+from ..counts import total
 from ..distribution import Latency, merged
 from ..model import Exchange, Measurement, PerRequest, Stretch
 from ..production import BIN
@@ -145,8 +146,8 @@ def _of_run(m: Measurement, whole: Sequence[Exchange]) -> Sample:
             "tokens_per_s": Latency.of(e.tokens_per_s for e in whole),
         },
         tokens={
-            "output_tok_s": _sum(e.completion_tokens for e in whole),
-            "input_tok_s": _sum(e.prompt_tokens for e in whole),
+            "output_tok_s": total(e.completion_tokens for e in whole) if whole else None,
+            "input_tok_s": total(e.prompt_tokens for e in whole) if whole else None,
         },
     )
 
@@ -220,12 +221,6 @@ def _eased(each: PerRequest, late: float, exchange: Exchange) -> PerRequest:
     )
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    told = list(counts)
-    known = [count for count in told if count is not None]
-    return sum(known) if told and len(known) == len(told) else None
-
-
 # --- parts of a level's time -----------------------------------------------------------------------------------------
 
 
@@ -279,9 +274,9 @@ def _together(samples: Sequence[Sample]) -> Sample:
         failed=sum(sample.failed for sample in samples),
         seconds=sum(sample.seconds for sample in samples),
         latencies={name: merged(sample.latencies[name] for sample in samples) for name in first.latencies},
-        tokens={name: _total(sample.tokens[name] for sample in samples) for name in first.tokens},
-        good=_sum(sample.good for sample in samples),
-        nearly=_sum(sample.nearly for sample in samples),
+        tokens={name: total(sample.tokens[name] for sample in samples) for name in first.tokens},
+        good=total(sample.good for sample in samples),
+        nearly=total(sample.nearly for sample in samples),
         untold=sum(sample.untold for sample in samples),
         batches={
             name: [value for sample in samples for value in sample.batches[name]] for name in first.batches if complete
@@ -290,8 +285,3 @@ def _together(samples: Sequence[Sample]) -> Sample:
         busy=max(busy, default=None),
         failures=failures,
     )
-
-
-def _total(counts: Iterable[float | None]) -> float | None:
-    told = list(counts)
-    return None if None in told else sum(count for count in told if count is not None)

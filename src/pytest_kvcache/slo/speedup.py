@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..counts import total
 from ..distribution import Latency
+from ..figures import plural
 from ..model import Attained, Exchange, Finding, Measurement
 from . import intervals, wording
 from .asked import SpeedUpAsked
@@ -53,7 +55,7 @@ def _figure(asked: SpeedUpAsked, cold: Measurement, warm: Measurement) -> Figure
         return Figure(None, missing=f"{counts}, which are not the same ones", advice="call kv.speedup")
     failed = sum(not e.ok for m in (cold, warm) for e in m.exchanges)
     if failed:
-        what = f"{wording.plural(failed, 'request')} failed, so the two runs are not of the same requests"
+        what = f"{plural(failed, 'request')} failed, so the two runs are not of the same requests"
         return Figure(None, missing=what, advice="see why they fail first")
     took = [
         (before, after)
@@ -68,7 +70,7 @@ def _figure(asked: SpeedUpAsked, cold: Measurement, warm: Measurement) -> Figure
     if above is None or not below:
         return Figure(None, missing="the warm run took no time that could be measured", advice="send longer prompts")
     interval = intervals.ratio(interval_of(slow, asked.statistic, _EACH), interval_of(fast, asked.statistic, _EACH))
-    pairs = wording.plural(len(took), "pair")
+    pairs = plural(len(took), "pair")
     return Figure(
         above / below,
         interval,
@@ -86,10 +88,9 @@ def _seconds(asked: SpeedUpAsked, exchange: Exchange) -> float | None:
 def hit_share(m: Measurement) -> float | None:
     """Return the cached share of the prompt tokens, by the answers, else by the counters; None: nobody tells."""
     whole = [e for e in m.exchanges if e.ok]
-    cached, prompt = [e.cached_tokens for e in whole], [e.prompt_tokens for e in whole]
-    hits, lengths = [c for c in cached if c is not None], [p for p in prompt if p is not None]
-    if whole and len(hits) == len(lengths) == len(whole) and sum(lengths) and not m.disaggregated:
-        return sum(hits) / sum(lengths)
+    hits, lengths = total(e.cached_tokens for e in whole), total(e.prompt_tokens for e in whole)
+    if hits is not None and lengths and not m.disaggregated:
+        return hits / lengths
     counters = m.counters
     return counters.hit / counters.query if counters is not None and counters.query else None
 

@@ -100,8 +100,3 @@ def duration(seconds: float, more: int = 0) -> str:
     if round(seconds, 8) >= 1e-3:
         return f"{seconds * 1e3:.{(1 if round(seconds, 5) >= 0.1 else 2) + more}f} ms"
     return f"{seconds * 1e6:.{2 + more}f} µs"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..plugin import parsing
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
@@ -58,9 +60,7 @@ def _file(text: str) -> Path:
 
 
 def _switch(text: str) -> bool:
-    return {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}[
-        text.lower()
-    ]
+    return parsing.SWITCH[text.lower()]
 
 
 SEVERAL = Kind("whole number, 2 or more", "4", _whole(2))

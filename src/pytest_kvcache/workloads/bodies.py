@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..apis import PATHS
+from ..checks import is_whole
 from ..errors import EndpointError, ProtocolError, WorkloadError
 from ..model import Phase, Prompt, Request, Session
 from ..protocols import Site
-from .checks import is_whole
 
 _AT_ONCE = 8  # bodies that are being rendered at the same time
 _UNKNOWN = Prompt(())

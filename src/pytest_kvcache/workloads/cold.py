@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..errors import WorkloadError
-from ..model import Composed, Exchange, Request, ServerFacts, Session
+from ..model import Composed, Request, ServerFacts, Session
+from ..model.sent import changed
 from .composed import ComposedPrefix
 
 _SALT = "cache_salt"  # of vLLM and SGLang: a promise, which no other engine's field is (prompt_cache_key is a hint)
@@ -44,30 +46,15 @@ def cold(composed: Composed, facts: ServerFacts, nonce: str) -> Composed:
 class _Salted:
     once: Composed
     nonce: str
+    notes: Sequence[str] = ("cold: the same prompts, each with a salt of its own",)
+    prefix_len: int = 0
+    warms: str | None = None
+    append_only: bool = False
+    fresh: bool = True
 
     @property
     def title(self) -> str:
         return f"cold: {self.once.title}"
-
-    @property
-    def notes(self) -> Sequence[str]:
-        return ("cold: the same prompts, each with a salt of its own",)
-
-    @property
-    def prefix_len(self) -> int:
-        return 0
-
-    @property
-    def warms(self) -> None:
-        return None
-
-    @property
-    def append_only(self) -> bool:
-        return False
-
-    @property
-    def fresh(self) -> bool:
-        return True
 
     def warmed(self) -> Iterator[Request]:
         return iter(())
@@ -80,7 +67,8 @@ class _Salted:
         return None if requests is None else (self._salted(request, at) for at, request in enumerate(requests))
 
     def sessions(self) -> Iterator[Session]:
-        return (self._session(session, number) for number, session in enumerate(self.once.sessions()))
+        for number, session in enumerate(self.once.sessions()):
+            yield changed(session, partial(self._turn, number))
 
     def again(self, lap: str) -> _Salted:
         return _Salted(self.once, f"{self.nonce}/{lap}")
@@ -88,17 +76,8 @@ class _Salted:
     def __len__(self) -> int:
         return len(self.once)
 
-    def _session(self, session: Session, number: int) -> Session:
-        turn = 0
-        try:
-            request = next(session)
-            while True:
-                exchange: Exchange = yield self._salted(request, f"{number}/{turn}" if turn else number)
-                request, turn = session.send(exchange), turn + 1
-        except StopIteration:
-            return
-        finally:
-            session.close()
+    def _turn(self, number: int, request: Request, turn: int) -> Request:
+        return self._salted(request, f"{number}/{turn}" if turn else number)
 
     def _salted(self, request: Request, name: Any) -> Request:
         salt = f"{self.nonce} {name}".replace("/", " ")  # vLLM 0.32 refuses a salt with a slash

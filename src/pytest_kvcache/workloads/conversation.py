@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ..checks import is_number, is_whole
 from ..errors import WorkloadError
 from ..model import Exchange, Prompt, Request, Session
 from ..protocols import Site
 from .builtin import common_words
-from .checks import is_number, is_whole
 from .given import User as User
 from .given import system_of, tools_of, user_of
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count, islice
 
 from ..errors import WorkloadError
-from ..model import Composed, Exchange, Request, Session
+from ..model import Composed, Request, Session
+from ..model.sent import changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Lasting:
         """Return the sessions, lap after lap, numbered on."""
         for number, lap in enumerate(self._laps()):
             for session in lap.sessions():
-                yield _numbered(session, number * len(self.once)) if number else session
+                yield changed(session, partial(_numbered, number * len(self.once))) if number else session
 
     def again(self, lap: str) -> Lasting:
         """Return the same with new rests, its prefixes warmed.
@@ -116,16 +118,6 @@ class Lasting:
             yield made
 
 
-def _numbered(session: Session, before: int) -> Session:
+def _numbered(before: int, request: Request, _turn: int) -> Request:
     """Count a session on, so that those of two laps are not taken for one."""
-    try:
-        request = next(session)
-        while True:
-            exchange: Exchange = (
-                yield request if request.session is None else replace(request, session=request.session + before)
-            )
-            request = session.send(exchange)
-    except StopIteration:
-        return
-    finally:
-        session.close()
+    return request if request.session is None else replace(request, session=request.session + before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+from ..checks import is_ratio
 from ..errors import ConfigurationError
-from .checks import is_ratio
 
 _MOST = 1001
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from .checks import is_number
+from ..checks import is_number
 
 T = TypeVar("T", int, float)
 

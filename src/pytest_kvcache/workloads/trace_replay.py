@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from ..checks import is_number, is_whole
 from ..errors import WorkloadError
 from ..model import Prompt, Request, Row, ServerFacts, Session
 from ..protocols import Site, Tokenizer
-from .checks import is_number, is_whole
 from .trace_fitting import Fitting
 from .trace_prompts import TracePrompts, branches, costs, crowded
 from .trace_schedule import Order, order, seated

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ..checks import is_ratio, is_whole
 from ..errors import WorkloadError
 from ..model import ServerFacts
 from ..protocols import Site, Tokenizer
 from . import noted
-from .checks import is_ratio, is_whole
 from .composed import ComposedPrefix, Source
 from .paths import Paths
 from .plan import Plan

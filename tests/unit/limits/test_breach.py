@@ -7,10 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_kvcache.limits.asked import Asked, of_concurrency, of_rate
-from pytest_kvcache.limits.breach import Stalled, amount, judge, title
+from pytest_kvcache.limits.breach import Stalled, amount, judge
 from pytest_kvcache.limits.confidence import interval_of
 from pytest_kvcache.limits.headroom import is_ample, is_lost, used
 from pytest_kvcache.model import Level
+from pytest_kvcache.slo.wording import title
 
 from .stretches import stretch
 

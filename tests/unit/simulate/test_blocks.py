@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kvcache.model import Prompt, Request
-from pytest_kvcache.simulate.blocks import block_keys, reusable_tokens
+from pytest_kvcache.model import Grain, Prompt, Request
+from pytest_kvcache.simulate.blocks import block_keys
 from pytest_kvcache.simulate.policies import PrefixCache
 
 from ..forecast import forecast
@@ -71,8 +71,8 @@ def test_keys_cover_everything_before_them() -> None:
 
 def test_reusable_tokens_by_hand() -> None:
     rows = [(128, 128, 128, 0), (128, 129, 128, 128), (1000, 1000, 128, 896), (650, 650, 128, 640), (0, 9, 1, 0)]
-    assert [reusable_tokens(p, length, block) for p, length, block, _ in rows] == [hit for *_, hit in rows]
-    assert reusable_tokens(7, 7, 1) == 6
+    assert [Grain(block).credit(p, length) for p, length, block, _ in rows] == [hit for *_, hit in rows]
+    assert Grain(1).credit(7, 7) == 6
 
 
 class SlowCache:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_kvcache import latency
 from pytest_kvcache.distribution import Latency
 from pytest_kvcache.model import Level, Limit, Period, PerRequest
+from pytest_kvcache.overview import Overview
 from pytest_kvcache.slo.samples import samples_of
 
 from .made import answer, client, failed, level, run
@@ -30,7 +30,7 @@ def test_a_run_counts_from_the_first_body_to_the_last_answer() -> None:
     assert len(sample.latencies["itl"]) == 10 + 20
     assert sample.failures == {"HTTP 429: slow down": 1}
     assert (sample.good, sample.nearly, sample.batches) == (None, None, {})
-    rate = latency.output_rate(measured.exchanges)
+    rate = Overview.of(measured.exchanges).output_tok_s
     assert rate == pytest.approx(32 / 1.5)  # the figure that reports show
     assert sample.tokens["output_tok_s"] == pytest.approx(rate * sample.seconds)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kvcache.figures import plural
 from pytest_kvcache.model import Objective
 from pytest_kvcache.model.objective import UNITS, Metric
 from pytest_kvcache.slo import wording
@@ -89,4 +90,4 @@ def test_intervals_and_whole_sentences() -> None:
     assert wording.sentence(TTFT, 1.5, (None, None), "1 request") == (
         "TTFT p95 1.500 s, wanted at most 2.000 s (1 request)"
     )
-    assert [wording.plural(count, "gap") for count in (0, 1, 1234)] == ["0 gaps", "1 gap", "1,234 gaps"]
+    assert [plural(count, "gap") for count in (0, 1, 1234)] == ["0 gaps", "1 gap", "1,234 gaps"]

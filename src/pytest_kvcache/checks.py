@@ -1,8 +1,9 @@
-"""Is a workload's argument what it should be? Pure."""
+"""Is an argument what it should be? Pure, and imports nothing of ours."""
 
 from __future__ import annotations
 
 import math
+import sys
 
 
 def is_whole(value: object, least: float = -math.inf) -> bool:
@@ -11,8 +12,8 @@ def is_whole(value: object, least: float = -math.inf) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a finite number of at least 0."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    """Tell whether a value is a finite number of at least 0; what no float can hold is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def is_ratio(value: object) -> bool:
