@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from burst_server import Burst
+from load_asked import end, parser
 from load_clients import FLOOR, OURS, SENT, SHARED, Run, clients, run, warm
 from load_inputs import Inputs, inputs
 from paced_server import Paced
@@ -89,25 +89,17 @@ def over(what: str, values: list[float], limit: float) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What load clients cost.")
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="with an environment for each peer; none: no peers")
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="of the first column")
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--inputs", type=Path, default=Path(tempfile.gettempdir()) / "load-inputs", metavar="DIR")
-    asked = parser.parse_args()
+    asking = parser("What load clients cost.")
+    asking.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    asked = asking.parse_args()
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends with this
     made = inputs(asked.inputs)
     warm(made)
     goals = []
     for kind in asked.kinds:
         runs = measured(kind, asked, made)
         goals += missed(kind, runs, table(kind, runs))
-    print()
-    for goal in goals:
-        print(f"MISSED: {goal}")
-    sys.exit(bool(goals))
+    end(goals)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from load_asked import end, parser
 from load_clients import OURS, clients, run, warm
 from load_inputs import Inputs, inputs
 from load_timed import TIMED, Timed
@@ -104,15 +104,10 @@ def missed(level: int, runs: list[Errors]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How wrong the times are that load clients tell.")
-    parser.add_argument("--peers", type=Path, metavar="DIR", help="with an environment for each peer; none: no peers")
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="of the first column")
-    parser.add_argument("--levels", nargs="+", type=int, default=list(REQUESTS), choices=REQUESTS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--inputs", type=Path, default=Path(tempfile.gettempdir()) / "load-inputs", metavar="DIR")
-    asked = parser.parse_args()
+    asking = parser("How wrong the times are that load clients tell.")
+    asking.add_argument("--levels", nargs="+", type=int, default=list(REQUESTS), choices=REQUESTS)
+    asked = asking.parse_args()
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started ends with this
     made = inputs(asked.inputs)
     warm(made)
     goals: list[str] = []
@@ -120,10 +115,7 @@ def main() -> None:
         taken = measured(level, asked, made)
         table(level, taken)
         goals += missed(level, taken[OURS]) if OURS in taken else []
-    print()
-    for goal in goals:
-        print(f"MISSED: {goal}")
-    sys.exit(bool(goals))
+    end(goals)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pytest_kvcache.apis import PATHS
 from pytest_kvcache.replies import Answer
 from pytest_kvcache.sse import EventStream
 
+from .forms import outcome
 from .streams import DATA, failed, tokens, whole
 
 APIS = st.sampled_from(sorted(PATHS))
@@ -45,20 +46,6 @@ def feed(api: str, pieces: Iterable[bytes]) -> Answer:
             answer.take_event(event.data, 0.0)
     answer.close()
     return answer
-
-
-def outcome(answer: Answer) -> tuple[Any, ...]:
-    return (
-        "".join(answer.text),
-        "".join(answer.reasoning),
-        answer.finish_reason,
-        answer.failure,
-        answer.usage,
-        list(answer.chunks),
-        answer.tool_calls,
-        answer.prompt_ids,
-        answer.output_ids,
-    )
 
 
 @given(APIS, JSON)
