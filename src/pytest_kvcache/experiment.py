@@ -319,9 +319,7 @@ class _Story:
             composed = composed.of(len(self.live.ledger))
         measured = replace(self._measured(*problems), notes=tuple(composed.notes))  # some are known once all was sent
         if self.steering is not None and not problems:
-            told = self.steering.told(self.live)
-            findings = (*measured.findings, *told.pop("findings", ()))
-            measured = replace(measured, findings=findings, **told)
+            measured = self.steering.completed(self.live, measured)
         return conclude(measured, composed, self.bench.site.calls.space, self.spaces)
 
     def stopped(self) -> Measurement:

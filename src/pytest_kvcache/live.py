@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from .gate import Gate
 from .ledger import Ledger
 from .load import Send
-from .model import Exchange, Request
+from .model import Exchange, Measurement, Request
 
 
 class Flying:
@@ -90,5 +90,5 @@ class Steering(Protocol):
     async def steer(self, live: Live) -> None:
         """Act until the load may end, and close its gate."""
 
-    def told(self, live: Live) -> dict[str, Any]:
-        """Return what it adds to the measurement, by field, once all requests have ended."""
+    def completed(self, live: Live, measured: Measurement) -> Measurement:
+        """Return the measurement with what it adds to it, once all requests have ended."""

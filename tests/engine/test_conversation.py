@@ -67,8 +67,8 @@ class Enough:
             await asyncio.sleep(0)
         live.gate.close()
 
-    def told(self, live: Live) -> dict[str, Any]:
-        return {}
+    def completed(self, live: Live, measured: Measurement) -> Measurement:
+        return measured
 
 
 def by_hand(m: Measurement, block: int) -> list[int]:

@@ -49,7 +49,7 @@ def judge(asked: Asked, stretch: Stretch, stalled: Stalled = NOBODY, best: float
     if stretch.failed > asked.max_failed * ended:
         return f"{stretch.failed} of {_requests(ended)} failed, more than {100 * asked.max_failed:.3g} %"
     broken = [_broken(objective, stretch) for objective in asked.objectives]
-    return "; ".join(filter(None, broken)) or _behind(stretch) or _collapsed(stretch, best)
+    return "; ".join(filter(None, broken)) or behind(stretch) or _collapsed(stretch, best)
 
 
 def value_of(objective: Objective, stretch: Stretch) -> float | None:
@@ -78,19 +78,7 @@ def amount(objective: Objective, value: float, digits: int = 3) -> str:
     return f"{shown} {UNITS[objective.metric]}".rstrip()
 
 
-def _broken(objective: Objective, stretch: Stretch) -> str:
-    """Return how an objective was not met; empty: it was."""
-    value = value_of(objective, stretch)
-    if value is None:
-        return f"{title(objective)} is not known"
-    if objective.met_by(value):
-        return ""
-    limit = f"{objective.limit:.6g} {UNITS[objective.metric]}".rstrip()
-    shown = next((a for d in (3, 4, 6, 9) if (a := amount(objective, value, d)) != limit), amount(objective, value, 17))
-    return f"{title(objective)} {shown} {'above' if objective.at_most else 'below'} {limit}"
-
-
-def _behind(stretch: Stretch) -> str:
+def behind(stretch: Stretch) -> str:
     """Tell of an open loop whose requests end more slowly than they begin: it would hold no limit for long.
 
     How many begin is random: three standard deviations of a Poisson process are allowed for, and a twentieth.
@@ -101,6 +89,18 @@ def _behind(stretch: Stretch) -> str:
     if due - ended <= 3 * math.sqrt(due) + 0.05 * due:
         return ""
     return f"{ended / stretch.seconds:.3g} of {stretch.level.rate:.3g} req/s ended: the queue grows"
+
+
+def _broken(objective: Objective, stretch: Stretch) -> str:
+    """Return how an objective was not met; empty: it was."""
+    value = value_of(objective, stretch)
+    if value is None:
+        return f"{title(objective)} is not known"
+    if objective.met_by(value):
+        return ""
+    limit = f"{objective.limit:.6g} {UNITS[objective.metric]}".rstrip()
+    shown = next((a for d in (3, 4, 6, 9) if (a := amount(objective, value, d)) != limit), amount(objective, value, 17))
+    return f"{title(objective)} {shown} {'above' if objective.at_most else 'below'} {limit}"
 
 
 def _collapsed(stretch: Stretch, best: float | None) -> str:

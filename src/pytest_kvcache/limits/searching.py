@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..live import Live
-from ..model import Exchange, Finding, Level, Limit, PerRequest, Stretch
+from ..model import Exchange, Finding, Level, Measurement, PerRequest, Stretch
 from ..stretch import stretch_of
+from .blame import clients_own
 from .breach import Stalled
 from .controller import Controller
 from .timed import Told
-from .tried import pooled
+from .tried import pooled_at
 
 _LOOKS = 10  # in an assessment: what is lost before its end need not be waited for
 _LONG = 2.0  # times the longest whole answer so far: who waits longer does not wait for the same reason
@@ -69,12 +69,13 @@ class Searching:
         self._over = True
         live.gate.close()
 
-    def told(self, live: Live) -> dict[str, Any]:
-        """Return where the limit lies, and what came out there; a workload that ended before the search is a finding.
+    def completed(self, live: Live, measured: Measurement) -> Measurement:
+        """Add where the limit lies, and what came out there; a workload that ended before the search is a finding, and
+        so is a breach that the client itself may have caused.
 
         Periods are counted once more: what was in flight at the end of one has ended now, and its tokens are known.
         """
-        found = self.controller.finish("the time" if self._over else "the workload")
+        limit = self.controller.finish("the time" if self._over else "the workload")
         exchanges = list(live.ledger.exchanges)
 
         def again(stretch: Stretch) -> Stretch:
@@ -82,10 +83,11 @@ class Searching:
                 exchanges, live.ledger.produced, stretch.level, stretch.start, stretch.end, each=self.each
             )
 
-        limit = replace(found, periods=tuple(replace(p, stretch=again(p.stretch)) for p in found.periods))
-        counted = _counted(limit)
-        limit = replace(limit, stretch=pooled(counted) if counted else None)
-        return {"limit": limit, "stretch": limit.stretch, "findings": () if self._over else (self._short(exchanges),)}
+        limit = replace(limit, periods=tuple(replace(p, stretch=again(p.stretch)) for p in limit.periods))
+        limit = replace(limit, stretch=pooled_at(limit, limit.level))
+        found = replace(measured, limit=limit, stretch=limit.stretch)
+        problems = [None if self._over else self._short(exchanges), clients_own(found, self.controller.asked)]
+        return replace(found, findings=(*found.findings, *filter(None, problems)))
 
     def _short(self, exchanges: Sequence[Exchange]) -> Finding:
         seconds = max((e.end for e in exchanges), default=self._began) - self._began
@@ -138,11 +140,6 @@ class Searching:
     def _stalled(self, live: Live, now: float) -> Stalled:
         requests, oldest = live.flying.older_than(now - self._patience), live.flying.oldest
         return Stalled(requests, now - oldest) if requests and oldest is not None else Stalled()
-
-
-def _counted(limit: Limit) -> list[Stretch]:
-    """Return the stretches that the verdict on the found level is about."""
-    return [p.stretch for p in limit.periods if p.held != "transition" and p.stretch.level == limit.level]
 
 
 def _turn(live: Live, level: Level) -> None:

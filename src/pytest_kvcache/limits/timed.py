@@ -6,10 +6,10 @@ import asyncio
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..live import Live
-from ..model import Exchange, Finding, Level, PerRequest
+from ..model import Exchange, Finding, Level, Measurement, PerRequest
 from ..stretch import stretch_of
 
 NOTHING = PerRequest()
@@ -54,26 +54,26 @@ class Timed:
         self._over = True
         live.gate.close()
 
-    def told(self, live: Live) -> dict[str, Any]:
-        """Return the stretch; a workload that ended before the time is a finding."""
+    def completed(self, live: Live, measured: Measurement) -> Measurement:
+        """Add the stretch; a workload that ended before the time is a finding."""
         exchanges, start = live.ledger.exchanges, live.gate.origin
         end = start + self.seconds
-        told: dict[str, Any] = {}
+        problem = None
         if not self._over:
             end = max((e.end for e in exchanges), default=start)
-            short = Finding(
+            problem = Finding(
                 "KV129",
                 f"the workload ended after {end - start:.1f} of {self.seconds:g} s at {self.level}: the level was not"
                 " kept for the time",
                 "give it more requests, or prompts that may be sent again with new rests (kv_workload.shared_prefix)",
             )
-            told["findings"] = (short,)
-        elif (late := self._not_begun(exchanges)) is not None:
-            told["findings"] = (late,)
+        else:
+            problem = self._not_begun(exchanges)
         stretch = stretch_of(
             exchanges, live.ledger.produced, self.level, start, end, each=self.each, strict=self.strict, last=True
         )
-        return told | {"stretch": replace(stretch, lap=self.lap)}
+        findings = measured.findings if problem is None else (*measured.findings, problem)
+        return replace(measured, stretch=replace(stretch, lap=self.lap), findings=findings)
 
     def _not_begun(self, exchanges: Iterable[Exchange]) -> Finding | None:
         """Tell that an open loop began clearly fewer sessions than were due: no server can keep it from that.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..counts import total
 from ..distribution import merged
-from ..model import Period, Stretch
+from ..model import Level, Limit, Period, Stretch
 from .asked import Asked
 from .breach import Stalled, judge
 
@@ -83,6 +83,12 @@ class Tried:
         if not self.periods and self.passing is not None:
             return self.passing
         return pooled([period.stretch for period in self.periods])
+
+
+def pooled_at(limit: Limit, level: Level | None) -> Stretch | None:
+    """Return all periods of a search that count at a level as one; None: there is none."""
+    stretches = [p.stretch for p in limit.periods if p.held != "transition" and p.stretch.level == level]
+    return pooled(stretches) if stretches else None
 
 
 def pooled(stretches: Sequence[Stretch]) -> Stretch:

@@ -11,22 +11,31 @@ from . import wording
 from .figures import statistic
 from .samples import Sample
 
-_BUSY = 0.95  # CPU seconds over wall seconds: such a process could not have sent or read much more
+_BUSY = 0.95  # CPU seconds over wall seconds
 _DURATIONS = ("ttft", "itl", "tpot", "e2e")
 _MIRRORED = {"p5": "p95", "p10": "p90"}  # the slow tail of a speed is the late tail of a time
 
 
 def clients_own(objective: Objective, value: float, sample: Sample, said: str) -> Finding | None:
     """Return that the load generator may have caused a miss, None when it cannot have."""
-    advice = f"spread the load over more processes (--kv-processes={2 * sample.processes})"
-    full = sample.busy is not None and sample.busy > _BUSY
-    if full and objective.metric in ("output_tok_s", "input_tok_s", "goodput"):
-        why = f"its busiest process computed {100 * (sample.busy or 0.0):.0f} % of the time"
-        return Finding("KV127", f"the load generator was the bottleneck ({why}): {said}", advice)
+    full = too_busy(sample, said)
+    if full is not None and objective.metric in ("output_tok_s", "input_tok_s", "goodput"):
+        return full
     late = _lag(objective, sample)
     if not late or not _explained(objective, value, sample, late):
         return None
-    why = f"its own event loop was {wording.duration(late)} late"
+    return _bottleneck(f"its own event loop was {wording.duration(late)} late", sample, said)
+
+
+def too_busy(sample: Sample, said: str) -> Finding | None:
+    """Return that a process of the client could not have sent or read much more, None when it could."""
+    if sample.busy is None or sample.busy <= _BUSY:
+        return None
+    return _bottleneck(f"its busiest process computed {100 * sample.busy:.0f} % of the time", sample, said)
+
+
+def _bottleneck(why: str, sample: Sample, said: str) -> Finding:
+    advice = f"spread the load over more processes (--kv-processes={2 * sample.processes})"
     return Finding("KV127", f"the load generator was the bottleneck ({why}): {said}", advice)
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from pytest_kvcache.ledger import Ledger
 from pytest_kvcache.limits.timed import Timed
-from pytest_kvcache.model import Exchange, Failure, Level
+from pytest_kvcache.model import Exchange, Failure, Finding, Level
+
+from ..slo import made
 
 
 def request(sent: float, end: float, *, whole: bool = True) -> Exchange:
@@ -32,7 +34,8 @@ def test_what_a_server_never_answered_is_no_less_failed_for_ending_behind_the_le
     live: Any = SimpleNamespace(ledger=ledger, gate=SimpleNamespace(origin=100.0, close=lambda: None), now=now)
     kept = Timed(Level(concurrency=1), 60.0, lap=2)
     asyncio.run(kept.steer(live))
-    stretch = kept.told(live)["stretch"]
+    stretch = kept.completed(live, made.run([])).stretch
+    assert stretch is not None
     assert (stretch.start, stretch.end, stretch.requests, stretch.failed) == (100.0, 160.0, 1, 1)
     assert stretch.lap == 2
 
@@ -55,6 +58,8 @@ def test_an_open_loop_that_began_fewer_than_were_due_was_no_such_load(level: Lev
         ledger[number, 1] = request(101.0, 102.0)  # a later turn is due by no clock
     live: Any = SimpleNamespace(ledger=ledger, gate=SimpleNamespace(origin=100.0))
     kept = Timed(level, 60.0, _over=True)
-    told = [(f.code, f.sentence) for f in kept.told(live).get("findings", ())]
+    before = made.run([], findings=(Finding("KV130", "a process died"),))
+    first, *told = [(f.code, f.sentence) for f in kept.completed(live, before).findings]
+    assert first == ("KV130", "a process died")
     assert [code for code, _ in told] == ["KV127"] * late
     assert all("began 496 of about 600 sessions that were due at 10 req/s" in sentence for _, sentence in told)
