@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -12,7 +13,8 @@ from pytest_kvcache.simulate.process import SimProcess
 
 # The same examples in every run, and however long the machine takes for one: no test here is timed or left to chance.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("steady")
+settings.register_profile("few", settings.get_profile("steady"), max_examples=20)  # where all have run already
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 FAST = ("--prefill-rate", "1e9", "--decode-time", "0")
 

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 LONGEST = 2_000  # characters of one text
 _CUT = "<!-- -->"
-_LINKED = re.compile(r"([@#](?=\S)|:(?=[^\s:])|\bgh(?=-\d)|\bwww(?=\.))", re.IGNORECASE)
+# ... also at the end of a text, behind which the next one stands
+_LINKED = re.compile(r"([@#](?!\s)|:(?![\s:])|\bgh(?=-\d)|\bwww(?=\.))", re.IGNORECASE)
 _MARKUP = re.compile(r"(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|[!#$&*<>@[\\^`{|}~]")  # that cannot be inside a word, a line
 _AT_START = re.compile(r"[-+=]|\d(?=\d*[.)](\s|$))")  # of a list, or below a title
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # controls, marks of direction, surrogates, no characters

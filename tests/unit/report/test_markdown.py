@@ -150,6 +150,7 @@ def test_a_block_of_code_ends_where_it_should(lines: list[str]) -> None:
 
 
 @given(NAMES, NAMES, ANY, NAMES)
+@example("n", "n", "#", "n")
 def test_a_hostile_session_keeps_its_form(nodeid: str, model: str, message: str, axis: str) -> None:
     facts = replace(FACTS, model=model, version=message, engine=model)
     finding = Finding("KV201", message, message)
