@@ -76,6 +76,7 @@ PURE = {
             "wording",
         )
     ),
+    *(f"savings/{name}.py" for name in ("__init__", "prices", "saving")),
     "encoded.py",
     "endpoint.py",
     "probes/answered.py",

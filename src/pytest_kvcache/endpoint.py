@@ -7,10 +7,13 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from .savings.prices import PriceList
 
 _SERVER = "prometheus+"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
@@ -67,6 +70,7 @@ class Endpoint:
         api_key: bearer token; never shown.
         headers: further request headers as (name, value); values are never shown.
         timeout: seconds for one request, from queueing to the last byte.
+        prices: of models, as the user gave them; None: as the endpoint tells them.
     """
 
     base: str = field(repr=False)
@@ -77,6 +81,7 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
+    prices: PriceList | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:

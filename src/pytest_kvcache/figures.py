@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 
 def duration(seconds: float) -> str:
     """Return seconds in the unit that suits them."""
@@ -25,3 +27,12 @@ def plural(count: int, noun: str) -> str:
 def tok_s(rate: float) -> str:
     """Return tokens per second."""
     return f"{rate:,.{1 if rate < 10 else 0}f} tok/s"
+
+
+def money(amount: Decimal, currency: str) -> str:
+    """Return an amount of money: cents, and as many more digits as a small one needs to say two."""
+    size = abs(amount)
+    digits = 2 if size >= 1 or not size else max(4, 1 - size.adjusted())
+    sign = "-" if amount < 0 else ""
+    shown = f"{size:,.{digits}f}"
+    return f"{sign}${shown}" if currency == "USD" else f"{currency} {sign}{shown}"

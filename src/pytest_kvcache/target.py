@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,8 @@ from .engines.counting import in_range
 from .engines.rules import FactSource
 from .errors import CounterMissing, EndpointError, KVCacheError, ProtocolError
 from .model import Finding, ServerFacts
+from .savings.listed import listed
+from .savings.prices import Prices
 from .scrape import Snapshot
 
 USAGE = "usage"
@@ -67,9 +69,9 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
     known = _known_profile(client, catalogue)
     if known is not None:
         _speak_as(client, known)
-    model, limit = await _choose_model(client, known)
+    model, limit, prices = await _choose_model(client, known)
     if known is not None and not known.variants:
-        return Target(known, _facts(known, model, limit))
+        return Target(known, _facts(known, model, limit, prices))
     try:
         readers, first = await _read_sources(client, catalogue, known, model)
     except (EndpointError, ProtocolError, CounterMissing) as error:
@@ -78,11 +80,11 @@ async def inspect(client: Client, *, counters: bool = True) -> Target:
             raise family(f"{error}, or judge by usage alone: --kv-engine=usage") from None
         profile = catalogue.get(USAGE)
         finding = Finding("KV302", f"no counters: {error}", "the rate comes from usage alone")
-        return Target(profile, _facts(profile, model, limit), findings=(finding,))
+        return Target(profile, _facts(profile, model, limit, prices), findings=(finding,))
     main, page = next((r, p) for r, p in zip(readers, first, strict=True) if not r.aside)
     _speak_as(client, main.profile)
     facts = replace(
-        _facts(main.profile, model, limit),
+        _facts(main.profile, model, limit, prices),
         variant=main.variant.id if main.variant else None,
         version=main.version,
         block_size=main.block_size,
@@ -109,7 +111,7 @@ def _speak_as(client: Client, profile: Profile) -> None:
     client.speak(profile.auth, profile.headers, profile.paths, profile.auth_for, keep_alive=profile.keep_alive)
 
 
-def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
+def _facts(profile: Profile, model: str, limit: int | None, prices: Prices | None) -> ServerFacts:
     return ServerFacts(
         engine=profile.id,
         model=model,
@@ -124,13 +126,14 @@ def _facts(profile: Profile, model: str, limit: int | None) -> ServerFacts:
         step=profile.step,
         minimum=profile.minimum,
         isolation=profile.isolation,
+        prices=prices,
     )
 
 
 # --- the model -------------------------------------------------------------------------------------------------------
 
 
-async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int | None]:
+async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int | None, Prices | None]:
     provider = known is not None and known.kind == "provider"
     resource = _RESOURCE if provider else ""  # an engine may be started with the model in a folder of that name
     wanted = client.endpoint.model and client.endpoint.model.removeprefix(resource)
@@ -139,7 +142,7 @@ async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int
     except EndpointError:
         if not provider or wanted is None:
             raise
-        return wanted, None  # not every provider lists its models
+        return wanted, None, _prices(client, wanted)  # not every provider lists its models
     ids = [entry["id"] for entry in entries]
     served = f"{client.endpoint.url} serves {_listed(ids)}"
     if wanted is None:
@@ -153,7 +156,15 @@ async def _choose_model(client: Client, known: Profile | None) -> tuple[str, int
             raise EndpointError(f"{served}, not {wanted!r}; correct --kv-model")
         chosen = found[0]
     limit = chosen.get("max_model_len")
-    return chosen["id"].removeprefix(resource), limit if isinstance(limit, int) else None
+    model = chosen["id"].removeprefix(resource)
+    return model, limit if isinstance(limit, int) else None, _prices(client, model, chosen)
+
+
+def _prices(client: Client, model: str, entry: Mapping[str, Any] | None = None) -> Prices | None:
+    """Return what the user says of a model's prices, else what its entry in the list of models says."""
+    given = client.endpoint.prices
+    found = given.of(model) if given is not None else None
+    return found or listed(entry or {})
 
 
 # --- the counters ----------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def test_junit_properties(pytester: pytest.Pytester, run: Run, sim: str) -> None
     assert cases["test_shared"] == {
         "kv_verdict": "pass", "kv_hit_rate": "0.500000", "kv_target": "0.500000", "kv_predicted": "0.500000",
         "kv_simulated": "0.500000", "kv_hit_tokens": "1024", "kv_query_tokens": "2048", "kv_findings": "",
+        "kv_saved_tokens": "1024",
     }  # fmt: skip
     assert cases["test_low"]["kv_findings"] == "KV201"
     assert (cases["test_two_runs"]["kv_1_hit_rate"], cases["test_two_runs"]["kv_2_hit_rate"]) == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..savings.prices import Prices
 from .grain import Grain
 
 
@@ -34,6 +35,7 @@ class ServerFacts:
             documentation or from a probe; None when not known.
         capacity: tokens that the cache of each engine holds; None when it does not tell.
         isolation: request fields that separate caches.
+        prices: of its tokens, given or told by the endpoint; None when nobody told any.
     """
 
     engine: str
@@ -57,6 +59,7 @@ class ServerFacts:
     minimum: int | None = None
     capacity: int | None = None
     isolation: tuple[str, ...] = ()
+    prices: Prices | None = None
 
     @property
     def grain(self) -> Grain:

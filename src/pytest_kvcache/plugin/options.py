@@ -94,6 +94,13 @@ OPTIONS = (
     Option("api_key_env", parsing.text, "variable that holds the API key (default: OPENAI_API_KEY)", "VARIABLE"),
     Option("header", parsing.header, "further request header; repeatable", "'NAME: VALUE'", repeatable=True),
     Option("timeout", parsing.seconds, "seconds that one request may take (default: 300)", "SECONDS"),
+    Option(
+        "prices",
+        parsing.prices,
+        "what a million tokens of each model cost (TOML), to tell what reuse saved (default: as the endpoint's list of"
+        " models tells)",
+        "FILE",
+    ),
     Option("concurrency", parsing.count, "requests in flight, unless a test says otherwise (default: 8)", "N"),
     Option(
         "processes",

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..endpoint import is_header, parse_base_url
 from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ..savings.prices import PriceList
 
 SIM = "sim"
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -106,6 +109,13 @@ def parameter(value: str, origin: str) -> tuple[str, str, Any]:
     from ..suite.asked import parse  # for who sets any
 
     return parse(value, origin)
+
+
+def prices(value: str, origin: str) -> PriceList:
+    """Return the prices of a file."""
+    from ..savings.given import given  # imports pydantic: only for who gives any
+
+    return given(Path(text(value, origin)), origin)
 
 
 def document(value: str, origin: str) -> Path:

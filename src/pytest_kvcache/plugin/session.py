@@ -87,14 +87,17 @@ class SessionReport:
         nothing = not self._records and not self._skipped
         if nothing or self._config.getoption("no_summary", False):
             return
-        from ..report import grid, sweeps, terminal
+        from ..report import grid, saved, sweeps, terminal
         from ..report.text import visible
 
         quiet = self._config.get_verbosity() < 0
-        records = [r for r in self._ordered() if not quiet or r["verdict"] != "pass"]
+        every = self._ordered()
+        records = [r for r in every if not quiet or r["verdict"] != "pass"]
         lines = terminal.table(records)
         if not quiet:
             lines += [line for sweep in sweeps.sweeps(records) for line in ("", *grid.grid(sweep))]
+            measured = sum(record["engine"] is not None for record in every)
+            lines += filter(None, [saved.session_line(saved.of_session(every), measured)])
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:

@@ -21,6 +21,7 @@ from .parsing import SIM as SIM
 
 if TYPE_CHECKING:
     from ..model import ResetMode
+    from ..savings.prices import PriceList
 
 _DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -41,6 +42,7 @@ class Settings:
         api_key: bearer token, None without; never shown.
         headers: further request headers as (name, value); values are never shown.
         timeout: seconds for one request.
+        prices: of models, as a file says; None: as the endpoint tells them.
         sample_interval: seconds between two looks at the gauges during the load; 0: none.
         concurrency: requests in flight unless a run says otherwise.
         processes: that send the load; with 1 it is pytest's own.
@@ -67,6 +69,7 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
+    prices: PriceList | None = field(default=None, repr=False)
     concurrency: int = 8
     processes: int = 1
     seed: int | None = None
@@ -90,6 +93,7 @@ class Settings:
             api_key=self.api_key,
             headers=self.headers,
             timeout=self.timeout,
+            prices=self.prices,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import files
 from .plain import Record
+from .saved import of_session
 from .sweeps import sweeps
 
 SCHEMA = "pytest-kvcache/1"
@@ -31,6 +32,7 @@ def document(records: Iterable[Record], *, endpoint: str | None, seed: int | Non
         "interrupted": interrupted,
         "checks": checks,
         "sweeps": sweeps(checks),
+        "saved": of_session(checks),
     }
 
 

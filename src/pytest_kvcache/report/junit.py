@@ -5,6 +5,8 @@
 ``kv_hit_rate``, ``kv_target``, ...       rates 0..1 (also ``kv_predicted``, ``kv_simulated``), ``kv_hit_tokens`` and
                                           ``kv_query_tokens``; empty when not told
 ``kv_engine``, ``kv_findings``            id and version; codes
+``kv_saved_tokens``                       prompt tokens that reuse left uncomputed; empty when not told
+``kv_saved_money``                        what that saved, such as ``0.0123 USD``; only where prices are known
 ``kv_slo``                                what became of all limits to latency and throughput: the worst of them
 ``kv_ttft_p95``, ``kv_goodput``, ...      the value of each such limit, under the name that the marker gives it, in
                                           seconds, tok/s or req/s; the worst value where several runs are judged
@@ -29,7 +31,9 @@ PREFIX = "kv_"
 _NUMBERS = ("verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens")
 _LOAD = ("slo", "level", "limit")
 _OBJECTIVE = f"({'|'.join(get_args(Metric))})(_(ttft|e2e))?(_({'|'.join((*get_args(Statistic), 'avg'))}))?"
-_OURS = re.compile(rf"{PREFIX}(engine|findings|(\d+_)?({'|'.join((*_NUMBERS, *_LOAD))}|{_OBJECTIVE}))")
+_OURS = re.compile(
+    rf"{PREFIX}(engine|findings|saved_tokens|saved_money|(\d+_)?({'|'.join((*_NUMBERS, *_LOAD))}|{_OBJECTIVE}))"
+)
 _WORST = ("fail", "inconclusive", "pass")
 
 
@@ -46,6 +50,7 @@ def properties(record: Record) -> list[tuple[str, str]]:
         ("kv_engine", "" if engine is None else " ".join(filter(None, (engine["id"], engine["version"])))),
         ("kv_findings", " ".join(dict.fromkeys(finding["code"] for finding in record["findings"]))),
     ]
+    found += _saved(record["saved"])
     found += _load(PREFIX, record["objectives"], runs[0] if len(runs) == 1 else None)
     if len(runs) > 1:
         for number, run in enumerate(runs, 1):
@@ -62,6 +67,13 @@ def _numbers(prefix: str, judged: Record) -> list[tuple[str, str]]:
         *(_count(judged[name]) for name in ("hit_tokens", "query_tokens")),
     )
     return [(prefix + name, value) for name, value in zip(_NUMBERS, values, strict=True)]
+
+
+def _saved(saved: Record | None) -> list[tuple[str, str]]:
+    found = [("kv_saved_tokens", _count(saved["prefill_tokens"] if saved else None))]
+    if saved is not None and saved["money"] is not None:
+        found.append(("kv_saved_money", f"{saved['money']} {saved['currency']}"))
+    return found
 
 
 def _load(prefix: str, objectives: list[Record], run: Record | None) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from .columns import UNKNOWN, told
 from .levels import headline
 from .markup import code, fenced, table, text
 from .plain import Record
+from .saved import session_line
 
 _NAME = 200  # characters of a test's id, a model, an engine
 _COLUMNS = (
@@ -78,6 +79,8 @@ def _opening(document: dict[str, Any]) -> str:
     about += [code(document["endpoint"], _NAME)] if document["endpoint"] is not None else []
     lines = [f"### kvcache: {', '.join(counted) or 'nothing was measured'}"]
     lines += [" · ".join(about)] if about else []
+    measured = sum(check["engine"] is not None for check in document["checks"])
+    lines += [text(told) for told in filter(None, [session_line(document["saved"], measured)])]
     lines += ["**The session was interrupted; this is not all of it.**"] if document["interrupted"] else []
     return "\n\n".join(lines) + "\n"
 

@@ -35,6 +35,8 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ``runs[].divergence``      where requests that should share a prefix part, without their text
 ``runs[].turns``           of conversations: one row a turn
 ``probes``                 what probes of the test found, one line each
+``saved``                  what reuse saved: ``prefill_tokens``, ``prefill_s``, ``money`` (exact, a decimal string) and
+                           ``cost`` of what was sent in ``currency``; of each run too. None: nothing was measured
 ========================== =============================================================================================
 """
 
@@ -47,8 +49,10 @@ from .. import bottleneck, distribution, trend
 from ..model import Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
 from ..model.loss import TITLES
 from ..overview import Overview, together
+from ..savings.saving import saving
 from ..turns import Turns
 from . import counted, loads
+from . import saved as savings
 from .plain import Record as Record
 from .plain import latency
 from .server import pressure, server_latency
@@ -74,6 +78,9 @@ def check_record(
     """
     measurements = [measurement for measurement, _ in runs]
     seen = [Overview.of(measurement.exchanges) for measurement in measurements]
+    records = [
+        run_record(measurement, single, overview) for (measurement, single), overview in zip(runs, seen, strict=True)
+    ]
     return {
         "nodeid": visible(nodeid),
         **_judged(verdict),
@@ -82,10 +89,8 @@ def check_record(
         **_measured(measurements, together(seen)),
         "statements": [visible(line) for line in trend.of_levels(measurements)],
         "sweep": sweep,
-        "runs": [
-            run_record(measurement, single, overview)
-            for (measurement, single), overview in zip(runs, seen, strict=True)
-        ],
+        "saved": savings.together((run["saved"] for run in records), valid=verdict.status != "inconclusive"),
+        "runs": records,
     }
 
 
@@ -113,6 +118,7 @@ def run_record(measurement: Measurement, verdict: Verdict, seen: Overview | None
         "waterfall": _waterfall(measurement.waterfall),
         "divergence": _divergence(measurement.divergence),
         "turns": _turns(measurement),
+        "saved": savings.saved(saving(measurement, verdict)),
     }
 
 

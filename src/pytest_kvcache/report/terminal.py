@@ -10,6 +10,7 @@ from .columns import aligned
 from .levels import headline, is_load, kept, level_text, level_value, levels_table, ramp
 from .losses import waterfall
 from .plain import Record
+from .saved import line_of_test
 from .turns_table import turns_table
 
 _HEADER = ("verdict", "hit rate", "target", "predicted", "hit/query tokens", "TTFT p50/p95", "output", "engine", "test")
@@ -36,6 +37,7 @@ def evidence(record: Record) -> list[str]:
     if is_load(record):
         lines += _statements(record, several=several)
     lines += [f"  probe: {line}" for line in record["probes"]]
+    lines += [f"  {told}" for told in filter(None, [line_of_test(record["saved"])])]
     return lines + ([f"  cache: {record['cache_state']}"] if record["cache_state"] else [])
 
 

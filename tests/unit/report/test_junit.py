@@ -15,7 +15,8 @@ from .made import at, judged, measured, reached, search, stretch
 
 PLAIN = {"0": Tokens(1000, {"local": 700})}
 ORDINARY = [
-    "verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens", "engine", "findings"
+    "verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens", "engine", "findings",
+    "saved_tokens",
 ]  # fmt: skip
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from pytest_kvcache.histogram import Histogram
 from pytest_kvcache.model import (
     ClientLoad,
     Divergence,
@@ -24,6 +26,7 @@ from pytest_kvcache.model import (
 )
 from pytest_kvcache.report import schema
 from pytest_kvcache.report.document import SCHEMA, document
+from pytest_kvcache.savings.prices import Prices, Rates
 
 from ...documents import errors
 from .made import CUT, FACTS, LATE, REFUSED, TEN, WHOLE, at, judged, measured, reached, samples, search, stretch
@@ -36,7 +39,7 @@ def everything() -> dict[str, Any]:
     rich = measured(
         PLAIN,
         aside={"d": Tokens(5, {})},
-        facts=replace(FACTS, note="counts twice"),
+        facts=replace(FACTS, note="counts twice", prices=Prices(Rates(*map(Decimal, (2, 1, 3, 4))), origin="a list")),
         exchanges=(
             replace(WHOLE, scheduled=0.5, session=0, turn=0, cached_tokens=3, prompt_tokens=9),
             LATE,
@@ -45,7 +48,7 @@ def everything() -> dict[str, Any]:
         ),
         prediction=Prediction(6, 10, (6, 0, 0, 0), 16),
         pressure=Pressure(3, 4, 0.5, 4, 9, 10, 1),
-        server_latency={"ttft": TEN},
+        server_latency={"ttft": TEN, "prefill": Histogram((float("inf"),), (2,), 0.4)},
         client=ClientLoad(samples(0.001), samples(0.01), 0.2),
         gaps=samples(0.1),
         simulated=Prediction(6, 10, (6,), 16, capacity=1584),

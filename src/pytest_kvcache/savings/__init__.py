@@ -1,0 +1,1 @@
+"""What did reuse save? Tokens, seconds of prefill, and money where prices are known."""
