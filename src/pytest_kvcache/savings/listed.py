@@ -35,7 +35,7 @@ def _price(value: object) -> Decimal | None:
     """Return the price of a million tokens. The messages name nothing of the value, which may hold anything."""
     if value is None:
         return None
-    text = str(value).strip() if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+    text = str(value).strip() if isinstance(value, (str, int, float)) else ""
     if text.startswith("-") and _NUMBER.fullmatch(text[1:]):
         raise ValueError("is below 0, which stands for a price that varies")
     if not _NUMBER.fullmatch(text):
@@ -127,7 +127,7 @@ def listed(entry: Mapping[str, Any]) -> Prices | None:
         return None
     try:
         pricing = _Pricing.model_validate(table)
-    except (ValidationError, RecursionError) as error:
+    except ValidationError as error:
         return Prices(origin=ORIGIN, problem=f"its pricing is not understood: {_why(error)}")
     tiers: list[Tier] = []
     rates = pricing.rates
@@ -139,9 +139,7 @@ def listed(entry: Mapping[str, Any]) -> Prices | None:
     return Prices(rates, tuple(tiers), origin=ORIGIN)
 
 
-def _why(error: ValidationError | RecursionError) -> str:
-    if not isinstance(error, ValidationError):
-        return "it is nested too deeply"
+def _why(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where} {first['msg'].removeprefix('Value error, ')}".strip()

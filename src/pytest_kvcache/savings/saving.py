@@ -99,9 +99,10 @@ def _seconds(measurement: Measurement, reused: _Reused) -> tuple[float | None, s
     computed = reused.query - reused.hit
     if computed <= 0:
         return None, "no prompt token was computed"
-    low, high = _observed(measurement.exchanges)
-    if measurement.own_traffic and not low <= prefill.count <= high:
-        return None, f"the server tells {prefill.count:,} prefills where {low:,} requests were answered"
+    if measurement.own_traffic and prefill.count != len(measurement.exchanges):
+        low, high = _observed(measurement.exchanges)
+        if not low <= prefill.count <= high:
+            return None, f"the server tells {prefill.count:,} prefills where {low:,} requests were answered"
     return prefill.sum / computed * reused.hit, BY_HISTOGRAM
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kvcache.figures import money
+from pytest_kvcache.model import Tokens, Verdict
+from pytest_kvcache.report.record import check_record
 from pytest_kvcache.report.saved import line, line_of_test, of_session, saved, session_line, together
 from pytest_kvcache.savings.saving import Saving
+
+from .made import measured
 
 D = Decimal
 HOW = "how"
@@ -65,6 +70,16 @@ def test_two_currencies_make_no_sum() -> None:
 
 def test_runs_that_are_inconclusive_together() -> None:
     assert together([record(), record()], valid=False) == record(None, None, None, cost="0.1", prefill_s_from="")
+
+
+def test_a_test_that_is_inconclusive_with_runs_that_are_not() -> None:
+    run = measured({"0": Tokens(1000, {"local": 700})})
+    passed = Verdict("pass", "", 0.7, 700, 1000, source="counters")
+    for status, wanted in (("pass", 1400), ("fail", 1400), ("inconclusive", None)):
+        found = check_record("t", replace(passed, status=status), [(run, passed)] * 2)  # type: ignore[arg-type]
+        assert [single["saved"]["prefill_tokens"] for single in found["runs"]] == [700, 700]
+        assert found["saved"]["prefill_tokens"] == wanted
+    assert check_record("t", passed, [])["saved"] is None
 
 
 def test_of_a_session() -> None:
