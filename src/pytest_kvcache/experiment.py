@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ from .model import (
 )
 from .model.sent import alone
 from .pace import Pace
+from .phases import Phases
 from .pressure import Sampler
 from .protocols import Workload
 from .reconcile import Sent, sent
@@ -162,6 +163,7 @@ class Bench:
     progress: Progress | None = None
     keep: Keep | None = None
     _prefilled: tuple[Exchange, ...] = ()
+    _phases: Phases = field(default_factory=Phases)
     _used: bool = False
 
     @property
@@ -189,6 +191,7 @@ class Bench:
             NotSettled: the engine was not at rest before the window.
         """
         keep = self.keep if judged else None
+        phases = self._phases = Phases()
         state = await self._reset()
         live = Live(Gate(pace, time.monotonic))
         window = Window(self.client, self.target, findings=list(self.target.findings))
@@ -205,14 +208,18 @@ class Bench:
         story = _Story(self, composed, live, window, result, steering, spaces)
         try:
             problem = await self._prefill(composed, pace)
-            problem = problem or await window.open(self._looked_up([*self.site.asked, *self._prefilled]))
+            if problem is None:
+                with phases.of("settle_before"):
+                    problem = await window.open(self._looked_up([*self.site.asked, *self._prefilled]))
             self.site.asked.clear()
             if problem is not None:  # the load would take its time and prove nothing
                 measured = story.concluded(problem)
             else:
-                async with sampler:
-                    story.client, story.problems = await self._load(composed, pace, live, steering, spaces)
-                await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
+                with phases.of("load"):
+                    async with sampler:
+                        story.client, story.problems = await self._load(composed, pace, live, steering, spaces)
+                with phases.of("settle_after"):
+                    await window.close(self._looked_up(live.ledger.exchanges), sampler=sampler)
                 measured = story.concluded()
         except asyncio.CancelledError:
             if keep is not None:
@@ -226,7 +233,11 @@ class Bench:
         if self._used:
             return NOT_RESET
         self._used = True
-        return await reset(self.client, self.target, self.plan.reset, partial(fresh_prompt, self.site), self.site.ask)
+        if self.plan.reset == "never":
+            return NOT_RESET
+        with self._phases.of("reset"):
+            probe = partial(fresh_prompt, self.site)
+            return await reset(self.client, self.target, self.plan.reset, probe, self.site.ask)
 
     async def _load(
         self, composed: Composed, pace: Pace, live: Live, steering: Steering | None, spaces: Spaces
@@ -248,6 +259,10 @@ class Bench:
 
     async def _prefill(self, composed: Composed, pace: Pace) -> Finding | None:
         requests = list(composed.prefill())
+        with self._phases.of("prefill") if requests else nullcontext():
+            return await self._warm(composed, requests, pace)
+
+    async def _warm(self, composed: Composed, requests: Sequence[Request], pace: Pace) -> Finding | None:
         live = Live(Gate(pace.closed(), time.monotonic), Ledger("prefill"))
         await self._drive(
             alone(iter(requests)), self._retrying(self._send), pace.closed(), live, len(requests), "prefill"
@@ -337,6 +352,8 @@ class _Story:
             produced=ledger.produced,
             client=self.client,
             prefill=self.bench._prefilled,
+            begun=self.bench._phases.begun,
+            phases=tuple(self.bench._phases.spans),
             findings=(*self.problems, *more),
         )
         return with_window(measured, self.window)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from .client import Client
 from .endpoint import Endpoint
 from .errors import EndpointError
-from .model import Measurement, ServerFacts
+from .model import Measurement, Moment, ServerFacts, Span
+from .phases import Phases, now
 from .reset import NOT_RESET
 from .scrape import Snapshot
 from .target import Target, inspect
@@ -22,19 +23,21 @@ class Observation:
     Attributes:
         target: the checked endpoint.
         before: the first snapshots.
-        started: monotonic seconds.
+        begun: when the first snapshots had been taken.
     """
 
     endpoint: Endpoint
     target: Target
     before: tuple[Snapshot, ...]
-    started: float
+    begun: Moment
 
     async def finish(self, title: str = "own traffic") -> Measurement:
         """Take the last snapshot and return the measurement; what goes wrong becomes findings."""
         async with Client(self.endpoint) as client:
-            window = Window(client, self.target, before=self.before, started=self.started)
-            await window.close(own_traffic=False)
+            window = Window(client, self.target, before=self.before, started=self.begun.monotonic)
+            phases = Phases(self.begun)
+            with phases.of("settle_after"):
+                await window.close(own_traffic=False)
         measured = Measurement(
             title=title,
             facts=self.target.facts,
@@ -42,6 +45,8 @@ class Observation:
             own_traffic=False,
             findings=self.target.findings,
             cache_state=NOT_RESET,
+            begun=self.begun,
+            phases=(Span("load", window.started, window.ended), *phases.spans),
         )
         return with_window(measured, window)
 
@@ -67,4 +72,4 @@ async def observe(endpoint: Endpoint, checked: Callable[[ServerFacts], None] | N
             raise EndpointError(
                 f"{endpoint.url}: traffic of your own is measured by counters, and {target.profile.title} has none"
             )
-        return Observation(endpoint, target, window.before, window.started)
+        return Observation(endpoint, target, window.before, now())

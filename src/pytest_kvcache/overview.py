@@ -30,7 +30,7 @@ class Overview:
         errors: failed requests by class, such as ``HTTP 429``, the most frequent first.
         ttft / tpot / e2e: of whole answers.
         lateness: sent so much later than scheduled; no samples without a schedule.
-        output_tokens: of whole answers; None when one does not tell.
+        output_tokens / prompt_tokens / cached_tokens: of whole answers, by usage; None when one does not tell.
         seconds: from the first request sent to the last answer, of whole answers; of several runs the sum, as nothing
             is sent between them; None without one.
     """
@@ -44,6 +44,8 @@ class Overview:
     e2e: Latency = field(default_factory=Latency)
     lateness: Latency = field(default_factory=Latency)
     output_tokens: int | None = 0
+    prompt_tokens: int | None = 0
+    cached_tokens: int | None = 0
     seconds: float | None = None
 
     @classmethod
@@ -51,14 +53,14 @@ class Overview:
         """Return what became of requests."""
         errors: Counter[str] = Counter()
         ttft, tpot, e2e, lateness, sent, ended = (array("d") for _ in range(6))
-        total = aborted = tokens = untold = 0
+        total = aborted = tokens = untold = prompts = unsaid = cached = unseen = 0
         for e in exchanges:
             total += 1
             aborted += _is_aborted(e)
             first = e.earlier[0] if e.earlier else e
             _add(lateness, None if e.scheduled is None or first.sent is None else first.sent - e.scheduled)
             if e.failure is not None:
-                errors[_class_of(e)] += 1
+                errors[class_of(e)] += 1
                 continue
             _add(ttft, e.ttft)
             _add(tpot, e.tpot)
@@ -68,6 +70,10 @@ class Overview:
                 ended.append(e.end)
                 untold += e.completion_tokens is None
                 tokens += e.completion_tokens or 0
+                unsaid += e.prompt_tokens is None
+                prompts += e.prompt_tokens or 0
+                unseen += e.cached_tokens is None
+                cached += e.cached_tokens or 0
         return cls(
             total=total,
             failed=sum(errors.values()),
@@ -78,6 +84,8 @@ class Overview:
             e2e=Latency.of(e2e),
             lateness=Latency.of(lateness),
             output_tokens=None if untold else tokens,
+            prompt_tokens=None if unsaid else prompts,
+            cached_tokens=None if unseen else cached,
             seconds=max(ended) - min(sent) if sent else None,
         )
 
@@ -105,6 +113,8 @@ def together(several: Sequence[Overview]) -> Overview:
         e2e=_samples(one.e2e for one in several),
         lateness=_samples(one.lateness for one in several),
         output_tokens=counts.total(one.output_tokens for one in several),
+        prompt_tokens=counts.total(one.prompt_tokens for one in several),
+        cached_tokens=counts.total(one.cached_tokens for one in several),
         seconds=sum(seconds) if seconds else None,
     )
 
@@ -123,8 +133,8 @@ def _is_aborted(e: Exchange) -> bool:
     return e.finish_reason == "abort" or (e.sent is not None and kind in ("timeout", "cut"))
 
 
-def _class_of(e: Exchange) -> str:
-    """Return the class of a failed request, without anything that a server said."""
+def class_of(e: Exchange) -> str:
+    """Return the class of a failed request, without anything that a server said, such as ``HTTP 429``."""
     kind = e.failure.kind if e.failure is not None else ""
     if kind == "http":
         return "HTTP error" if e.status is None else f"HTTP {e.status}"

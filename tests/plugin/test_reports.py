@@ -36,7 +36,7 @@ def test_other():
 def stable(document: dict[str, Any]) -> dict[str, Any]:
     """The document without what a clock decides."""
     volatile = {"ttft_s", "itl_s", "tpot_s", "e2e_s", "output_tokens_per_s", "server_latency_s", "client", "statements"}
-    volatile |= {"kv_usage_peak", "running_peak", "waiting_peak", "samples"}
+    volatile |= {"kv_usage_peak", "running_peak", "waiting_peak", "samples", "started", "phases"}
 
     def clean(value: Any) -> Any:
         if isinstance(value, dict):

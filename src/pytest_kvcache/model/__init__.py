@@ -16,6 +16,7 @@ from .load import ClientLoad, Level, Limit, Period, Stretch
 from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
 from .objective import Attained, Objective, PerRequest, ServiceLevel
+from .phases import Moment, PhaseName, Span
 from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
 
@@ -35,11 +36,13 @@ __all__ = [
     "Lookup",
     "Loss",
     "Measurement",
+    "Moment",
     "Note",
     "Objective",
     "PerRequest",
     "Period",
     "Phase",
+    "PhaseName",
     "Prediction",
     "Pressure",
     "Prompt",
@@ -52,6 +55,7 @@ __all__ = [
     "Session",
     "Severity",
     "Source",
+    "Span",
     "Status",
     "Stretch",
     "Tier",

@@ -13,6 +13,7 @@ from .divergence import Divergence
 from .exchange import Exchange
 from .load import ClientLoad, Limit, Stretch
 from .loss import Waterfall
+from .phases import Moment, Span
 from .server import ServerFacts
 
 
@@ -180,6 +181,8 @@ class Measurement:
         findings: what already went wrong while measuring.
         cache_state: how cold the cache was known to be at the start, one line.
         started / ended: the ends of the window.
+        begun: when the run began, before anything of it was sent; None: not noted.
+        phases: what it did since then, in order.
     """
 
     title: str
@@ -208,6 +211,8 @@ class Measurement:
     cache_state: str = ""
     started: float = 0.0
     ended: float = 0.0
+    begun: Moment | None = None
+    phases: tuple[Span, ...] = ()
 
     @property
     def counters(self) -> Tokens | None:

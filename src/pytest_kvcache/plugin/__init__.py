@@ -9,7 +9,7 @@ import pytest
 from ..errors import ConfigurationError
 from . import hookspecs
 from . import settings as _settings
-from .keys import GRAINS, KEEPER, RUN, SETTINGS, WARM
+from .keys import CURVES, GRAINS, KEEPER, ROWS, RUN, SETTINGS, WARM
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -35,6 +35,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve every setting once, and register the rest of the plugin under names of its own."""
     from . import checks, fixtures, markers
+    from .curves import Curves
+    from .leaving import place
     from .runtime import Runtime
     from .session import SessionReport
 
@@ -51,6 +53,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
     config.pluginmanager.register(checks, "kvcache-checks")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")
+    config.stash[CURVES] = Curves()
+    config.pluginmanager.register(config.stash[CURVES], Curves.NAME)
+    tables = place("csv", config.stash[SETTINGS])
+    if tables is not None:
+        from .rows import Rows
+
+        config.stash[ROWS] = Rows(config, tables)
+        config.pluginmanager.register(config.stash[ROWS], Rows.NAME)
     if config.stash[SETTINGS].results is not None:
         from .keeping import Keeper
 

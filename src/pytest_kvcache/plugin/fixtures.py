@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..endpoint import Endpoint
-from .keys import SETTINGS, STATE
+from .keys import CURVES, SETTINGS, STATE
 from .observing import Sampler
 from .runner import Runner
 from .settings import SIM, Settings
@@ -58,7 +58,7 @@ def kv_trace(request: pytest.FixtureRequest) -> TraceOpener:
     """
     from .replaying import TraceOpener
 
-    return TraceOpener(request.path.parent)
+    return TraceOpener(request.path.parent, request.config.stash[CURVES].take)
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from .state import TestState
 if TYPE_CHECKING:
     from ..model import Grain
     from ..report.record import Record
+    from .curves import Curves
     from .keeping import Keeper
+    from .rows import Rows
 
 SETTINGS = pytest.StashKey[Settings]()
 RUN = pytest.StashKey[str]()
@@ -20,5 +22,7 @@ WARM = pytest.StashKey[dict[str, set[str]]]()
 GRAINS: pytest.StashKey[dict[tuple[str, str | None], Grain]] = pytest.StashKey()
 STATE = pytest.StashKey[TestState]()
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
+ROWS: pytest.StashKey[Rows] = pytest.StashKey()
+CURVES: pytest.StashKey[Curves] = pytest.StashKey()
 KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..endpoint import without_userinfo
+from .keys import SETTINGS
 
 if TYPE_CHECKING:
     from ..report.record import Record
@@ -19,58 +21,147 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"  # docs.github.com, "Adding a job summary": a f
 _ROOM = 1024 * 1024  # ... up to 1 MiB; of a larger one nothing is shown
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A session that has ended.
+
+    Attributes:
+        config: of the controller.
+        document: what it found, the source of every form.
+    """
+
+    config: pytest.Config
+    document: dict[str, Any]
+
+    @property
+    def settings(self) -> Settings:
+        """What the session was asked."""
+        return self.config.stash[SETTINGS]
+
+
+def _json(path: Path, left: Left) -> list[str]:
+    from ..report import document
+
+    document.write(path, left.document)
+    return []
+
+
+def _markdown(path: Path, left: Left) -> list[str]:
+    from ..report import files, markdown
+
+    files.write(path, markdown.joined(markdown.markdown(left.document)))
+    return []
+
+
+def _csv(folder: Path, left: Left) -> list[str]:
+    from .tables import write
+
+    return write(folder, left)
+
+
+def _reproduce(path: Path, left: Left) -> list[str]:
+    from .reproducing import write
+
+    return write(path, left)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of report.
+
+    Attributes:
+        option: that names its file or folder, as in ``Settings``.
+        name: its file or folder in that of ``--kv-artifacts``.
+        write: writes it, and returns what the terminal tells of it; raises OSError.
+    """
+
+    option: str
+    name: str
+    write: Callable[[Path, Left], list[str]]
+
+
+FORMS = (
+    Form("report", "kvcache.json", _json),
+    Form("markdown", "kvcache.md", _markdown),
+    Form("csv", "csv", _csv),
+    Form("reproduce", "reproduce.sh", _reproduce),
+)
+_PAGE = "kvcache.html"
+_NO_PAGE = f"{_PAGE} is left out: pip install 'pytest-kvcache[report]'"
+
+
 def leave(
-    settings: Settings, records: Sequence[Record], *, interrupted: bool, environ: Mapping[str, str] = os.environ
-) -> str:
+    config: pytest.Config,
+    records: Sequence[Record],
+    curves: Sequence[Record] = (),
+    *,
+    interrupted: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> list[str]:
     """Write every form of report that is wanted.
 
     Args:
-        settings: with the paths.
-        records: in the order of the report.
+        config: with the settings.
+        records / curves: in the order of the report.
         interrupted: the session was stopped before its end.
         environ: where GitHub names its file.
 
     Returns:
-        What could not be told to GitHub, one line; empty when all could. It is no reason to fail a session.
+        What is to be told of them, and could not be told to GitHub, which is no reason to fail a session; lines.
 
     Raises:
-        pytest.UsageError: a file that an option names cannot be written.
+        pytest.UsageError: a file that an option names cannot be written; those that can be are.
     """
-    summary = environ.get(_SUMMARY, "") if records else ""
-    if settings.report is None and settings.markdown is None and not summary:
-        return ""
+    settings = config.stash[SETTINGS]
+    summary = environ.get(_SUMMARY, "") if records or curves else ""
+    wanted = [(form, path) for form in FORMS if (path := place_of(form, settings)) is not None]
+    if not wanted and not summary:
+        return []
     from ..report.document import document
 
     endpoint = settings.endpoint
     content = document(
         records,
+        curves=curves,
         endpoint=None if endpoint is None else without_userinfo(endpoint),
         seed=settings.seed,
         interrupted=interrupted,
     )
-    if settings.report is not None:
-        _json(settings.report, content)
-    if settings.markdown is not None:
-        _markdown(settings.markdown, content)
-    return _to_github(Path(summary), content) if summary else ""
+    told, unwritten = _written(wanted, Left(config, content))
+    told += [_to_github(Path(summary), content)] if summary else []
+    if unwritten:
+        raise pytest.UsageError("\n".join(unwritten))
+    page = settings.artifacts is not None and not any(form.name == _PAGE for form, _ in wanted)
+    return list(filter(None, [*told, _NO_PAGE if page else ""]))
 
 
-def _json(path: Path, content: dict[str, Any]) -> None:
-    from ..report import document
+def place_of(form: Form, settings: Settings) -> Path | None:
+    """Return where a form is wanted: where its option says, else in the folder of all; None: it is not."""
+    path: Path | None = getattr(settings, form.option)
+    return path if path is not None or settings.artifacts is None else settings.artifacts / form.name
 
+
+def place(option: str, settings: Settings) -> Path | None:
+    """Return where the form of an option is wanted; None: it is not."""
+    return next(place_of(form, settings) for form in FORMS if form.option == option)
+
+
+def _written(wanted: Sequence[tuple[Form, Path]], left: Left) -> tuple[list[str], list[str]]:
+    """Write all that can be written; return what is to be told, and what could not be."""
+    told: list[str] = []
+    unwritten: list[str] = []
+    for form, path in wanted:
+        (unwritten if (problem := _problem(form, path, left, told)) else told).append(problem)
+    return told, unwritten
+
+
+def _problem(form: Form, path: Path, left: Left, told: list[str]) -> str:
     try:
-        document.write(path, content)
+        told += form.write(path, left)
     except OSError as error:
-        raise _unwritten("--kv-report", path, error) from None
-
-
-def _markdown(path: Path, content: dict[str, Any]) -> None:
-    from ..report import files, markdown
-
-    try:
-        files.write(path, markdown.joined(markdown.markdown(content)))
-    except OSError as error:
-        raise _unwritten("--kv-markdown", path, error) from None
+        by = "artifacts" if getattr(left.settings, form.option) is None else form.option
+        return f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})"
+    return ""
 
 
 def _to_github(path: Path, content: dict[str, Any]) -> str:
@@ -83,7 +174,3 @@ def _to_github(path: Path, content: dict[str, Any]) -> str:
     except (OSError, ValueError) as error:
         return f"{_SUMMARY}: {path} cannot be written ({getattr(error, 'strerror', None) or error})"
     return "" if told else f"{_SUMMARY}: {path} holds {before:,} bytes already, and GitHub shows no more than {_ROOM:,}"
-
-
-def _unwritten(option: str, path: Path, error: OSError) -> pytest.UsageError:
-    return pytest.UsageError(f"kvcache: {option}: {path} cannot be written ({error.strerror})")

@@ -56,6 +56,13 @@ async def aendpoint_lock(base: str, wait: float = WAIT_SECONDS) -> AsyncIterator
         lock.release()
 
 
+def folder_lock(folder: Path) -> FileLock:
+    """Return the machine-wide lock of a folder, for who changes several of its files together."""
+    path = _path(f"folder {folder.resolve()}")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    return FileLock(path)
+
+
 def _lock(base: str) -> FileLock:
     path = _path(base)
     path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -122,6 +122,9 @@ OPTIONS = (
     ),
     Option("report", parsing.document, "write the results as a JSON document", "FILE"),
     Option("markdown", parsing.document, "write the results as Markdown, for a pull request", "FILE"),
+    Option("csv", parsing.folder, "write tables of the results and of every request (CSV) into this folder", "DIR"),
+    Option("reproduce", parsing.document, "write a shell script that repeats the session", "FILE"),
+    Option("artifacts", parsing.folder, "write every form of report into this folder, under fixed names", "DIR"),
     Option("results", parsing.folder, "add the result of each test to files in this folder as it ends", "DIR"),
     Option(
         "resume",

@@ -11,6 +11,7 @@ from ..pace import Pace
 from ..traces import Trace, open_trace
 from ..traces.lines import MAX_LINE
 from ..workloads import WorkloadBuilder
+from .watched import WatchedTrace
 
 if TYPE_CHECKING:
     from ..protocols import Workload
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..traces.sources import Given
     from ..traces.trace import Ids, Order
     from ..workloads.wording import Send
+    from .watched import Swept
 
 
 class TraceOpener:
@@ -25,10 +27,12 @@ class TraceOpener:
 
     Args:
         folder: of the test file, where paths are looked for that are not there in the current directory.
+        swept: told every curve of the traces that are opened; None: nobody is.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, swept: Swept | None = None) -> None:
         self._folder = folder
+        self._swept = swept
 
     def __call__(
         self,
@@ -56,7 +60,7 @@ class TraceOpener:
         Raises:
             TraceError: there is no such file, it cannot be read, or a row does not fit what is known.
         """
-        return open_trace(
+        opened = open_trace(
             self._found(path) if isinstance(path, (str, Path)) else [self._found(part) for part in path],
             block_size=block_size,
             time_unit=time_unit,
@@ -73,6 +77,7 @@ class TraceOpener:
             usage_prompt=usage_prompt,
             usage_absent=usage_absent,
         )
+        return opened if self._swept is None else WatchedTrace.of_trace(opened, self._swept)
 
     def __repr__(self) -> str:
         return "kv_trace"  # as it stands in an assertion that failed

@@ -8,7 +8,7 @@ import pytest
 
 from ..endpoint import without_userinfo
 from .fixtures import NO_ENDPOINT
-from .keys import RECORD, SETTINGS
+from .keys import CURVES, RECORD, SETTINGS
 
 if TYPE_CHECKING:
     from ..report.record import Record
@@ -33,7 +33,7 @@ class SessionReport:
         self._records: dict[str, Record] = {}
         self._skipped = 0
         self._interrupted = False
-        self._untold = ""
+        self._untold: list[str] = []
         self._tally = _tally(self._settings)
 
     @staticmethod
@@ -84,10 +84,11 @@ class SessionReport:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print one aligned line a test, each sweep as a grid, and how many tests had no endpoint."""
-        nothing = not self._records and not self._skipped
+        curves_ = self._curves()
+        nothing = not self._records and not self._skipped and not curves_ and not self._untold
         if nothing or self._config.getoption("no_summary", False):
             return
-        from ..report import grid, saved, sweeps, terminal
+        from ..report import curves, grid, saved, sweeps, terminal
         from ..report.text import visible
 
         quiet = self._config.get_verbosity() < 0
@@ -96,13 +97,14 @@ class SessionReport:
         lines = terminal.table(records)
         if not quiet:
             lines += [line for sweep in sweeps.sweeps(records) for line in ("", *grid.grid(sweep))]
+            lines += curves.table(curves_)
             measured = sum(record["engine"] is not None for record in every)
             lines += filter(None, [saved.session_line(saved.of_session(every), measured)])
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:
             lines += self._tally.lines(quiet=quiet)
-        lines += filter(None, [visible(self._untold)])
+        lines += map(visible, self._untold)
         if not lines:
             return
         terminalreporter.ensure_newline()  # else the first line below the title is an empty one
@@ -114,7 +116,10 @@ class SessionReport:
         """Write the files, before the terminal tells the rest."""
         from .leaving import leave
 
-        self._untold = leave(self._settings, self._ordered(), interrupted=self._interrupted)
+        self._untold = leave(self._config, self._ordered(), self._curves(), interrupted=self._interrupted)
+
+    def _curves(self) -> list[Record]:
+        return self._config.stash[CURVES].told()
 
     def _ordered(self) -> list[Record]:
         return sorted(self._records.values(), key=lambda record: str(record["nodeid"]))

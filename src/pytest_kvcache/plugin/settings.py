@@ -40,6 +40,7 @@ class Settings:
         usage_prompt / usage_absent: what the user says of the replies' usage: the prompt number leaves the cached part
             out (``uncached``); a cached number that is left out is 0 (``zero``). None: as the engine profile says.
         api_key: bearer token, None without; never shown.
+        api_key_env: the variable that holds it.
         headers: further request headers as (name, value); values are never shown.
         timeout: seconds for one request.
         prices: of models, as a file says; None: as the endpoint tells them.
@@ -50,6 +51,9 @@ class Settings:
         reset: whether the cache is emptied before a run.
         report: JSON document to write; None for none.
         markdown: the same for people, to write; None for none.
+        csv: folder for tables of the results and of every request; None for none.
+        reproduce: shell script that repeats the session, to write; None for none.
+        artifacts: folder for every form of report that has no place of its own; None for none.
         results: folder to which the result of each test is added as it ends; None for none.
         resume: ``results`` holds what earlier sessions measured, and that is not measured again.
         show_text: a failing test may show the prompt text around a first divergence in its own output.
@@ -67,6 +71,7 @@ class Settings:
     usage_absent: Literal["unknown", "zero"] | None = None
     sample_interval: float = 1.0
     api_key: str | None = field(default=None, repr=False)
+    api_key_env: str = _DEFAULT_KEY_VARIABLE
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     timeout: float = 300.0
     prices: PriceList | None = field(default=None, repr=False)
@@ -76,6 +81,9 @@ class Settings:
     reset: ResetMode = "never"
     report: Path | None = None
     markdown: Path | None = None
+    csv: Path | None = None
+    reproduce: Path | None = None
+    artifacts: Path | None = None
     results: Path | None = None
     resume: bool = False
     show_text: bool = False
@@ -136,7 +144,7 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
         raise ConfigurationError(f"{key_origin}: the variable {key_variable!r} is not set; export the API key in it")
     if key_variable and "@" in (values["endpoint"][0] or ""):
         raise ConfigurationError(f"{key_origin}: the endpoint's URL has user-info already; give one of the two")
-    chosen = {name: value for name, (value, _) in values.items() if value is not None and name != "api_key_env"}
+    chosen = {name: value for name, (value, _) in values.items() if value is not None}
     chosen["headers"] = chosen.pop("header", ())
     _parameters(chosen, values["set"][1])
     _resume(chosen, values["resume"][1])

@@ -15,7 +15,14 @@ from .sweeps import sweeps
 SCHEMA = "pytest-kvcache/1"
 
 
-def document(records: Iterable[Record], *, endpoint: str | None, seed: int | None, interrupted: bool) -> dict[str, Any]:
+def document(
+    records: Iterable[Record],
+    *,
+    endpoint: str | None,
+    seed: int | None,
+    interrupted: bool,
+    curves: Iterable[Record] = (),
+) -> dict[str, Any]:
     """Return the document of a session.
 
     Args:
@@ -23,6 +30,7 @@ def document(records: Iterable[Record], *, endpoint: str | None, seed: int | Non
         endpoint: URL without user-info, or ``sim``.
         seed: None when prompts carried a fresh nonce.
         interrupted: the session was stopped before its end.
+        curves: of traces, in such an order, too.
     """
     checks = list(records)
     return {
@@ -33,6 +41,7 @@ def document(records: Iterable[Record], *, endpoint: str | None, seed: int | Non
         "checks": checks,
         "sweeps": sweeps(checks),
         "saved": of_session(checks),
+        "curves": list(curves),
     }
 
 

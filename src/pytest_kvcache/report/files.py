@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -12,7 +13,7 @@ def write(path: Path, content: str) -> None:
         OSError: the folder cannot be made or written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # another session may write the same file
     part.write_text(content, encoding="utf-8")
     part.replace(path)
 

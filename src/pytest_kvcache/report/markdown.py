@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..model import Objective
 from ..slo import wording
-from . import cells, grid, terminal
+from . import cells, curves, grid, terminal
 from .columns import UNKNOWN, told
 from .levels import headline
 from .markup import code, fenced, table, text
@@ -42,7 +42,8 @@ def markdown(document: dict[str, Any]) -> list[str]:
         parts += ["\n" + "\n".join(lines[:2]) + "\n", *(f"{line}\n" for line in lines[2:])]
     parts += [_details(check) for check in checks if check["verdict"] != "pass"]
     parts += [part for check in checks for part in _searches(check)]
-    return parts + [part for sweep in document["sweeps"] for part in _sweep(sweep)]
+    parts += [part for sweep in document["sweeps"] for part in _sweep(sweep)]
+    return parts + _curves(document.get("curves", ()))
 
 
 def joined(parts: Iterable[str], at_most: int | None = None) -> str:
@@ -144,3 +145,12 @@ def _sweep(sweep: Record) -> Iterator[str]:
         yield f"{heading}\n" + "\n".join(table(shown, words=shown[0][:1])) + "\n"
     if sweep["statements"]:
         yield "\n" + "\n".join(f"- {text(line)}" for line in sweep["statements"]) + "\n"
+
+
+def _curves(several: Sequence[Record]) -> list[str]:
+    """Return a table of curves, which may end after any of them."""
+    rows = [[text(cell, _NAME) for cell in row] for row in curves.rows(several)]
+    if not rows:
+        return []
+    lines = table(rows, words=("policy", "curve of", "test"))
+    return ["\n#### curves\n\n" + "\n".join(lines[:2]) + "\n", *(f"{line}\n" for line in lines[2:])]

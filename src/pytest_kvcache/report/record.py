@@ -24,6 +24,9 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ``sweep``                  ``name``, and ``axes`` by their names: the test's place in a sweep; None: in none
 ``statements``             one line each: how runs at several levels compare; of a run: where the time of its whole
                            window went, and what stood in the way
+``runs[].started``         UTC, ISO 8601: when the run began; None: not noted
+``runs[].phases``          ``reset``, ``prefill``, ``settle_before``, ``load``, ``settle_after``, as far as there were
+                           any: ``start`` after the run's, ``seconds``, requests and their usage, moves of the counters
 ``runs[].level``           what was turned up, ``concurrency`` or ``rate``; of a search the highest that held
 ``runs[].stretch``         what came out while a level was kept, of a search in all counted periods at the highest that
                            held: counts, rates per second, latencies. ``itl_s`` None: only known of the run; ``good``:
@@ -51,7 +54,7 @@ from ..model.loss import TITLES
 from ..overview import Overview, together
 from ..savings.saving import saving
 from ..turns import Turns
-from . import counted, loads
+from . import counted, loads, phases
 from . import saved as savings
 from .plain import Record as Record
 from .plain import latency
@@ -107,8 +110,10 @@ def run_record(measurement: Measurement, verdict: Verdict, seen: Overview | None
     level = limit.level if limit is not None else stretch.level if stretch is not None else None
     return {
         "title": measurement.title,
+        "started": phases.started(measurement.begun),
         **_judged(verdict),
         **_measured([measurement], seen),
+        "phases": phases.phases(measurement, seen),
         "level": None if level is None else loads.level(level),
         "stretch": None if stretch is None else loads.stretch(stretch),
         "limit": None if limit is None else loads.limit(limit),

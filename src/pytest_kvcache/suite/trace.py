@@ -14,6 +14,7 @@ from .running import explained, given
 
 if TYPE_CHECKING:
     from ..capacity.curve import Curve
+    from ..plugin.replaying import TraceOpener
     from ..traces import Trace as Opened
 
 NO_FILE = "no trace to look at: give --kv-set trace.file=FILE"
@@ -26,14 +27,12 @@ def asked(kv_settings: Settings) -> Trace:
 
 
 @pytest.fixture
-def opened(asked: Trace) -> Opened:
+def opened(asked: Trace, kv_trace: TraceOpener) -> Opened:
     """The trace; without a file the tests are skipped."""
-    from ..traces import open_trace
-
     if asked.file is None:
         pytest.skip(NO_FILE)
     with explained():
-        return open_trace(asked.file, block_size=asked.block_size)
+        return kv_trace(asked.file, block_size=asked.block_size)
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
+from pytest_kvcache.capacity.curve import Curve
 from pytest_kvcache.distribution import Latency
 from pytest_kvcache.histogram import Histogram
 from pytest_kvcache.model import (
@@ -23,6 +25,8 @@ from pytest_kvcache.model import (
 )
 from pytest_kvcache.model.objective import Reached
 from pytest_kvcache.report.record import Record, check_record
+from pytest_kvcache.rows import Row
+from pytest_kvcache.traces import Trace
 
 INF = float("inf")
 FACTS = ServerFacts("vllm", "m", variant="v1", version="0.32.0", block_size=16)
@@ -95,3 +99,14 @@ def reached(name: str = "ttft_p95", verdict: Reached = "pass", value: float | No
     """What became of a limit of TTFT."""
     objective = Objective("ttft", "p95", 2.0, True, name)
     return Attained(objective, verdict, value, 1.2, 1.4, 812, f"{name}: 1.310 s, wanted at most 2.000 s", note)
+
+
+def swept(rounds: int = 3, sessions: int = 60, *, sampled: bool = False) -> Curve:
+    """The curve of sessions that take turns: each asks for the same 8 blocks of 16 tokens in each round."""
+    rows = [
+        Row(1, 128, array("q", range(8 * session, 8 * session + 8)), session=str(session))
+        for _ in range(rounds)
+        for session in range(sessions)
+    ]
+    trace = Trace.of(rows, block_size=16, bytes_per_token=1024.0, ids="prefix", name="turns")
+    return trace.sweep(sample=0.5) if sampled else trace.sweep()

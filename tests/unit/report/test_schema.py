@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from pytest_kvcache.capacity.outline import outline
 from pytest_kvcache.histogram import Histogram
 from pytest_kvcache.model import (
     ClientLoad,
@@ -18,9 +19,11 @@ from pytest_kvcache.model import (
     Finding,
     Level,
     Loss,
+    Moment,
     Period,
     Prediction,
     Pressure,
+    Span,
     Tokens,
     Waterfall,
 )
@@ -29,7 +32,7 @@ from pytest_kvcache.report.document import SCHEMA, document
 from pytest_kvcache.savings.prices import Prices, Rates
 
 from ...documents import errors
-from .made import CUT, FACTS, LATE, REFUSED, TEN, WHOLE, at, judged, measured, reached, samples, search, stretch
+from .made import CUT, FACTS, LATE, REFUSED, TEN, WHOLE, at, judged, measured, reached, samples, search, stretch, swept
 
 PLAIN = {"0": Tokens(1000, {"local": 700, "host": 100}, 1000)}
 
@@ -57,6 +60,8 @@ def everything() -> dict[str, Any]:
             "timestamp", "system message", "", 0, 1, 2, 3, 4, 5, 6, 7, "s", "l", "r", "a", (0, 1), 1, 2
         ),
         notes=("a note",),
+        begun=Moment(100.0, 1_700_000_000.25),
+        phases=(Span("reset", 100.0, 100.5), Span("load", 100.5, 102.0)),
     )
     rates = {"target": 0.7, "target_from": "given", "predicted": 0.8, "simulated": 0.7, "ceiling": 0.9}
     sweep = {"name": "s", "axes": {"rate": 0.5, "kind": "a", "on": True}, "marked": True}
@@ -69,7 +74,8 @@ def everything() -> dict[str, Any]:
         judged(search(held=None, breached=None)),
         judged(status="inconclusive"),
     ]
-    return document(checks, endpoint="sim", seed=7, interrupted=True)
+    curves = [{"nodeid": "test_a.py::test", **outline(swept(sampled=sampled))} for sampled in (False, True)]
+    return document(checks, endpoint="sim", seed=7, interrupted=True, curves=curves)
 
 
 def objects(part: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
