@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .steps import Steps
 
 MOST = 200
-_SPACED = 100  # of them in steps of one ratio, as on a logarithmic axis; bends get what is left
 _LOOKED_AT = 1_000  # bends of an interval, of more every so many: the others lie close by
 
 _Bend = tuple[float, int, int, int]
@@ -65,7 +64,8 @@ def budgets(curve: Curve, most: int = MOST) -> list[int]:
     if last <= most:
         return list(range(1, last + 1))
     chosen = {1, last, max(knee, 1), max(full, 1)}
-    chosen |= {round(last ** (step / (_SPACED - 1))) for step in range(_SPACED)}
+    spaced = most // 2  # as on a logarithmic axis; bends get what is left
+    chosen |= {round(last ** (step / (spaced - 1))) for step in range(spaced)}
     return sorted(chosen | _bends(steps, sorted(chosen), most - len(chosen)))
 
 

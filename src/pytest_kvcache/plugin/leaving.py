@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +74,13 @@ class Form:
         option: that names its file or folder, as in ``Settings``.
         name: its file or folder in that of ``--kv-artifacts``.
         write: writes it, and returns what the terminal tells of it; raises OSError.
+        needs: module of an extra; where it is not installed, ``--kv-artifacts`` does without the form.
     """
 
     option: str
     name: str
     write: Callable[[Path, Left], list[str]]
+    needs: str = ""
 
 
 FORMS = (
@@ -138,7 +141,9 @@ def leave(
 def place_of(form: Form, settings: Settings) -> Path | None:
     """Return where a form is wanted: where its option says, else in the folder of all; None: it is not."""
     path: Path | None = getattr(settings, form.option)
-    return path if path is not None or settings.artifacts is None else settings.artifacts / form.name
+    if path is not None or settings.artifacts is None:
+        return path
+    return settings.artifacts / form.name if not form.needs or find_spec(form.needs) is not None else None
 
 
 def place(option: str, settings: Settings) -> Path | None:
