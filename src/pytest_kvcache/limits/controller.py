@@ -119,6 +119,8 @@ class Controller:
             converged=search.converged,
             stretch=None if found is None else search.tried[found].pooled,
             sentence=sentence_of(search, self._rung, self._open, over),
+            asked=search.asked.objectives,
+            each=search.asked.each,
         )
 
     def _move(self, now: float) -> Move:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..distribution import Latency
+from .objective import Objective, PerRequest
 
 Held = Literal["held", "breached", "transition"]
 
@@ -147,6 +148,7 @@ class Limit:
         converged: nothing between the two is left to try, or the highest allowed level held.
         stretch: all counted periods at ``level`` together; None without a level.
         sentence: one line with the confidence: what held, over how many periods and requests, and what did not.
+        asked / each: the service level that the search was for: of a period, and of each request.
     """
 
     level: Level | None
@@ -155,3 +157,5 @@ class Limit:
     converged: bool
     stretch: Stretch | None
     sentence: str
+    asked: tuple[Objective, ...] = ()
+    each: PerRequest | None = None

@@ -49,6 +49,7 @@ def limit(found: Limit) -> Record:
         "breached": None if found.breached is None else level(found.breached),
         "converged": found.converged,
         "sentence": visible(found.sentence),
+        "asked": _asked(found),
         "periods": [
             {
                 "start": period.stretch.start - origin,
@@ -60,6 +61,20 @@ def limit(found: Limit) -> Record:
             for period in found.periods
         ],
     }
+
+
+def _asked(found: Limit) -> list[Record]:
+    """Return the service level of a search: what a period has to hold, then what each request has to meet."""
+    limits: list[tuple[str, str, float, bool]] = [
+        (one.metric, one.statistic, one.limit, one.at_most) for one in found.asked
+    ]
+    for metric in ("ttft", "tpot", "e2e"):
+        seconds = getattr(found.each, metric, None)
+        limits += [] if seconds is None else [(metric, "each", seconds, True)]
+    return [
+        {"metric": metric, "statistic": statistic, "limit": limit, "at_most": at_most, "unit": UNITS[metric]}
+        for metric, statistic, limit, at_most in limits
+    ]
 
 
 def client(several: Sequence[ClientLoad]) -> Record | None:

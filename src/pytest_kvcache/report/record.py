@@ -32,8 +32,8 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
                            held: counts, rates per second, latencies. ``itl_s`` None: only known of the run; ``good``:
                            requests that met every limit of their own; ``strict``: only those that began and ended in it
 ``runs[].limit``           of a search for the highest level: ``level``, the lowest ``breached`` one, ``converged``,
-                           ``sentence``, and ``periods``: a stretch each, with ``start`` in seconds, ``held`` (or
-                           ``breached``, ``transition``), ``why``, and how many requests ``stalled``
+                           ``sentence``, what was ``asked``, and ``periods``: a stretch each, with ``start`` in seconds,
+                           ``held`` (or ``breached``, ``transition``), ``why``, and how many requests ``stalled``
 ``runs[].waterfall``       tokens from ``ceiling`` down to ``measured``, each loss with its evidence; None: not known
 ``runs[].divergence``      where requests that should share a prefix part, without their text
 ``runs[].turns``           of conversations: one row a turn

@@ -72,6 +72,7 @@ def test_the_whole_way() -> None:
     assert script.tell(1.9) == ("change", 60)
     assert script.tell(2.5) == ("done", 60)
     found = script.controller.finish()
+    assert (found.asked, found.each) == (P95.objectives, P95.each)
     assert (found.level, found.breached, found.converged) == (Level(concurrency=50), Level(concurrency=60), True)
 
 

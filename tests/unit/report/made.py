@@ -18,6 +18,7 @@ from pytest_kvcache.model import (
     Measurement,
     Objective,
     Period,
+    PerRequest,
     ServerFacts,
     Stretch,
     Tokens,
@@ -29,6 +30,7 @@ from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace
 
 INF = float("inf")
+ASKED = ((Objective("ttft", "p95", 2.0, True, "ttft_p95"),), PerRequest(tpot=0.1))
 FACTS = ServerFacts("vllm", "m", variant="v1", version="0.32.0", block_size=16)
 TEN = Histogram((0.1, 0.5, 1.0, INF), (2, 4, 3, 1), 7.5)
 WHOLE = Exchange("load", 0.0, 3.0, sent=1.0, first_content=1.5, chunks=(1.5, 2.0), completion_tokens=2)
@@ -91,7 +93,7 @@ def search(*periods: Period, held: int | None = 12, breached: int | None = 14, *
     level = None if held is None else Level(held)
     beyond = None if breached is None else Level(breached)
     kept = None if level is None else stretch(level, output_tokens=4800.0, requests=60)
-    limit = Limit(level, beyond, periods, more.pop("converged", True), kept, "concurrency 12 held ...")
+    limit = Limit(level, beyond, periods, more.pop("converged", True), kept, "concurrency 12 held ...", *ASKED)
     return replace(measured({"0": Tokens(1000, {"local": 700})}), stretch=kept, limit=limit, **more)
 
 

@@ -83,6 +83,10 @@ def test_a_search_in_figures() -> None:
         (0.0, 30.0, "held", "", 0),
         (30.0, 30.0, "breached", "TTFT p95 2.31 s\\x1b", 3),
     ]
+    assert limit["asked"] == [
+        {"metric": "ttft", "statistic": "p95", "limit": 2.0, "at_most": True, "unit": "s"},
+        {"metric": "tpot", "statistic": "each", "limit": 0.1, "at_most": True, "unit": "s"},
+    ]
     assert limit["periods"][1]["level"]["concurrency"] == 14
     assert limit["periods"][1]["ttft_s"]["p95"] == 0.29
 
