@@ -81,7 +81,7 @@ def test_every_form_has_an_option_and_a_name_of_its_own() -> None:
 
 
 def test_a_form_whose_extra_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Form("report", "page", lambda _path, _left: [], needs="no_such_module")
+    one = Form("report", "page", lambda _path, _left: [], possible=lambda: False)
     monkeypatch.setattr("pytest_kvcache.plugin.leaving.FORMS", (one,))
     assert place("report", Settings(artifacts=Path("a"))) is None
     assert place("report", Settings(artifacts=Path("a"), report=Path("b"))) == Path("b")

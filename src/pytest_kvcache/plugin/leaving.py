@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 _SUMMARY = "GITHUB_STEP_SUMMARY"  # docs.github.com, "Adding a job summary": a file that one step may add to ...
 _ROOM = 1024 * 1024  # ... up to 1 MiB; of a larger one nothing is shown
+
+
+_PAGE = "kvcache.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,19 @@ def _markdown(path: Path, left: Left) -> list[str]:
     return []
 
 
+def _html(path: Path, left: Left) -> list[str]:
+    from ..report import files, html
+
+    files.write(path, html.page(left.document))
+    return []
+
+
+def _can_make_pages() -> bool:
+    from ..report import html
+
+    return not html.missing()
+
+
 def _csv(folder: Path, left: Left) -> list[str]:
     from .tables import write
 
@@ -74,22 +89,22 @@ class Form:
         option: that names its file or folder, as in ``Settings``.
         name: its file or folder in that of ``--kv-artifacts``.
         write: writes it, and returns what the terminal tells of it; raises OSError.
-        needs: module of an extra; where it is not installed, ``--kv-artifacts`` does without the form.
+        possible: whether it can be made here; where it cannot, ``--kv-artifacts`` does without it.
     """
 
     option: str
     name: str
     write: Callable[[Path, Left], list[str]]
-    needs: str = ""
+    possible: Callable[[], bool] = lambda: True
 
 
 FORMS = (
     Form("report", "kvcache.json", _json),
     Form("markdown", "kvcache.md", _markdown),
+    Form("html", _PAGE, _html, _can_make_pages),
     Form("csv", "csv", _csv),
     Form("reproduce", "reproduce.sh", _reproduce),
 )
-_PAGE = "kvcache.html"
 _NO_PAGE = f"{_PAGE} is left out: pip install 'pytest-kvcache[report]'"
 
 
@@ -143,7 +158,7 @@ def place_of(form: Form, settings: Settings) -> Path | None:
     path: Path | None = getattr(settings, form.option)
     if path is not None or settings.artifacts is None:
         return path
-    return settings.artifacts / form.name if not form.needs or find_spec(form.needs) is not None else None
+    return settings.artifacts / form.name if form.possible() else None
 
 
 def place(option: str, settings: Settings) -> Path | None:
@@ -156,17 +171,12 @@ def _written(wanted: Sequence[tuple[Form, Path]], left: Left) -> tuple[list[str]
     told: list[str] = []
     unwritten: list[str] = []
     for form, path in wanted:
-        (unwritten if (problem := _problem(form, path, left, told)) else told).append(problem)
+        try:
+            told += form.write(path, left)
+        except OSError as error:
+            by = "artifacts" if getattr(left.settings, form.option) is None else form.option
+            unwritten.append(f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})")
     return told, unwritten
-
-
-def _problem(form: Form, path: Path, left: Left, told: list[str]) -> str:
-    try:
-        told += form.write(path, left)
-    except OSError as error:
-        by = "artifacts" if getattr(left.settings, form.option) is None else form.option
-        return f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})"
-    return ""
 
 
 def _to_github(path: Path, content: dict[str, Any]) -> str:

@@ -122,6 +122,12 @@ OPTIONS = (
     ),
     Option("report", parsing.document, "write the results as a JSON document", "FILE"),
     Option("markdown", parsing.document, "write the results as Markdown, for a pull request", "FILE"),
+    Option(
+        "html",
+        parsing.page,
+        "write the results as a page with charts that opens offline (needs: pip install 'pytest-kvcache[report]')",
+        "FILE",
+    ),
     Option("csv", parsing.folder, "write tables of the results and of every request (CSV) into this folder", "DIR"),
     Option("reproduce", parsing.document, "write a shell script that repeats the session", "FILE"),
     Option("artifacts", parsing.folder, "write every form of report into this folder, under fixed names", "DIR"),

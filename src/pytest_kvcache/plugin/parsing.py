@@ -126,6 +126,17 @@ def document(value: str, origin: str) -> Path:
     return path
 
 
+def page(value: str, origin: str) -> Path:
+    """Return the path of a page to write, when what makes one is installed."""
+    from ..report import html  # the package alone: what it needs is looked for, and imported when a page is made
+
+    path = document(value, origin)
+    absent = html.missing()
+    if absent:
+        raise ConfigurationError(f"{origin}: {' and '.join(absent)} not installed; a page needs: {html.INSTALL}")
+    return path
+
+
 def folder(value: str, origin: str) -> Path:
     """Return the path of a folder, there or not."""
     path = Path(text(value, origin))

@@ -51,6 +51,7 @@ class Settings:
         reset: whether the cache is emptied before a run.
         report: JSON document to write; None for none.
         markdown: the same for people, to write; None for none.
+        html: the same as a page with charts, to write; None for none.
         csv: folder for tables of the results and of every request; None for none.
         reproduce: shell script that repeats the session, to write; None for none.
         artifacts: folder for every form of report that has no place of its own; None for none.
@@ -81,6 +82,7 @@ class Settings:
     reset: ResetMode = "never"
     report: Path | None = None
     markdown: Path | None = None
+    html: Path | None = None
     csv: Path | None = None
     reproduce: Path | None = None
     artifacts: Path | None = None

@@ -9,7 +9,7 @@ from ..figures import duration
 from .columns import UNKNOWN, aligned
 from .levels import level_number, level_text, unit
 from .plain import Record
-from .sweeps import is_number, ordered_rows, place_of
+from .sweeps import Place, is_number, ordered_rows, place_of
 
 _MOST_COLUMNS = 12  # values side by side; more go down
 _WIDTH = 100  # characters that blocks beside each other may take
@@ -25,39 +25,39 @@ _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 def grid(sweep: Record) -> list[str]:
     """Return the lines of a sweep: its tests, what was measured at each place, and what follows from it."""
-    axes = _moving(sweep)
+    axes = moving_axes(sweep)
     lines = _one_axis(axes[0], sweep["cells"]) if len(axes) == 1 else _several(axes, sweep["cells"])
     return [f"sweep {sweep['name']}{outcome(sweep)}", *(f"  {line}" for line in (*lines, *sweep["statements"]))]
 
 
 def outcome(sweep: Record) -> str:
     """Return what stands behind the name of a sweep: where all of it was measured, and what became of its tests."""
-    cells, axes = sweep["cells"], _moving(sweep)
-    fixed = [f"{axis['name']} {_text(axis['values'][0])}" for axis in sweep["axes"] if axis not in axes]
+    cells, axes = sweep["cells"], moving_axes(sweep)
+    fixed = [f"{axis['name']} {axis_text(axis['values'][0])}" for axis in sweep["axes"] if axis not in axes]
     fixed += filter(None, (_level(cells),))
     return (f" at {', '.join(fixed)}" if fixed else "") + f": {_counted(cells)}"
 
 
 def tables(sweep: Record) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Return the title and the rows of each table of a sweep, a header first: one table for one axis, else a figure."""
-    axes, cells = _moving(sweep), sweep["cells"]
+    axes, cells = moving_axes(sweep), sweep["cells"]
     if len(axes) == 1:
         return [("", _along(axes[0], cells))]
-    across = _across(axes)
+    across = across_axis(axes)
     down = [axis for axis in axes if axis is not across]
     labels = [
         tuple(axis["name"] for axis in down),
-        *(tuple(map(_text, place)) for place, _ in ordered_rows(down, cells)),
+        *(tuple(map(axis_text, place)) for place, _ in ordered_rows(down, cells)),
     ]
     found = []
     for title, key, form in _figures(cells):
-        rows = [tuple(map(_text, across["values"])), *_beneath(across, down, cells, key, form)]
+        rows = [tuple(map(axis_text, across["values"])), *_beneath(across, down, cells, key, form)]
         whole = [(*label, *row) for label, row in zip(labels, rows, strict=True)]
         found.append((f"{title} by {across['name']}", whole))
     return found
 
 
-def _moving(sweep: Record) -> list[Record]:
+def moving_axes(sweep: Record) -> list[Record]:
     """Return the axes with more than one value; one at least."""
     return [axis for axis in sweep["axes"] if len(axis["values"]) > 1] or sweep["axes"][:1]
 
@@ -82,7 +82,7 @@ def _one_axis(axis: Record, cells: Sequence[Record]) -> list[str]:
 def _along(axis: Record, cells: Sequence[Record]) -> list[tuple[str, ...]]:
     figures = _figures(cells)
     rows = [
-        (_text(value), *(_marked(cell, key, form) for _, key, form in figures))
+        (axis_text(value), *(_marked(cell, key, form) for _, key, form in figures))
         for (value,), row in ordered_rows([axis], cells)
         for cell in row
     ]
@@ -91,13 +91,13 @@ def _along(axis: Record, cells: Sequence[Record]) -> list[tuple[str, ...]]:
 
 def _several(axes: Sequence[Record], cells: Sequence[Record]) -> list[str]:
     """Return one block a figure; the blocks beside each other where they are narrow."""
-    across = _across(axes)
+    across = across_axis(axes)
     down = [axis for axis in axes if axis is not across]
     places = ordered_rows(down, cells)
-    labels = aligned([[axis["name"] for axis in down], *([*map(_text, place)] for place, _ in places)])
+    labels = aligned([[axis["name"] for axis in down], *([*map(axis_text, place)] for place, _ in places)])
     blocks = [["", *labels]]
     for title, key, form in _figures(cells):
-        block = aligned([[*map(_text, across["values"])], *_padded(_beneath(across, down, cells, key, form), 0)])
+        block = aligned([[*map(axis_text, across["values"])], *_padded(_beneath(across, down, cells, key, form), 0)])
         blocks.append([title, *block])
     by = f"by {across['name']}:"
     if sum(_width(block) + 3 for block in blocks) <= _WIDTH:
@@ -109,12 +109,19 @@ def _beneath(
     across: Record, down: Sequence[Record], cells: Sequence[Record], key: str, form: Callable[[Any], str]
 ) -> list[tuple[str, ...]]:
     """Return a figure in rows, a column for each value of an axis."""
+    return [tuple(_marked(cell, key, form) for cell in row) for _, row in laid_out(across, down, cells)]
+
+
+def laid_out(
+    across: Record, down: Sequence[Record], cells: Sequence[Record]
+) -> list[tuple[Place, list[Record | None]]]:
+    """Return cells in rows, by their place on the axes that go down, one for each value of the axis across."""
     rows = []
-    for _, row in ordered_rows(down, cells):
-        found: dict[tuple[Any, ...], Record] = {}
+    for place, row in ordered_rows(down, cells):
+        found: dict[Place, Record] = {}
         for cell in sorted(row, key=_worth):
             found.setdefault(place_of(cell["axes"].get(across["name"])), cell)
-        rows.append(tuple(_marked(found.get(place_of(value)), key, form) for value in across["values"]))
+        rows.append((place, [found.get(place_of(value)) for value in across["values"]]))
     return rows
 
 
@@ -138,7 +145,7 @@ def _figures(cells: Sequence[Record]) -> list[tuple[str, str, Callable[[Any], st
     return [(title.format(level), key, form) for title, key, form in known if key != in_title]
 
 
-def _across(axes: Sequence[Record]) -> Record:
+def across_axis(axes: Sequence[Record]) -> Record:
     """Return the axis whose values stand side by side: that of the rates, else the one with most numbers."""
     fitting = [axis for axis in axes if len(axis["values"]) <= _MOST_COLUMNS]
     if not fitting:
@@ -171,5 +178,6 @@ def _padded(rows: Sequence[tuple[str, ...]], words: int) -> list[tuple[str, ...]
     ]
 
 
-def _text(value: object) -> str:
+def axis_text(value: object) -> str:
+    """Return a value of an axis."""
     return UNKNOWN if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
