@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...capacity.budget import short
 from ..columns import UNKNOWN
 from ..plain import Record
 from .blocks import Block, Section, folded, section, table
-from .traces import SERIES, Trace, axis, bound, figure, label, line, thinned
+from .traces import SERIES, Trace, axis, bound, figure, label, line, log_axis, thinned
 
 _ROWS = 40  # of a table; a chart has more points
 
@@ -43,11 +44,14 @@ def _chart(curves: Sequence[Record], most: int) -> Block | None:
             ends = (at[0], at[-1])
             said = {"hovertemplate": f"ceiling {curve['ceiling']:.3f}<extra></extra>", "showlegend": False}
             traces.append(bound("ceiling", ends, curve["ceiling"], f"@s{number}", legendgroup=label(name), **said))
+    budgets = [tokens for trace in traces for tokens in trace["x"]]
+    if not budgets:
+        return None
     return figure(
         "Hit rate of each budget; dashed: the ceiling, diamond: the knee",
         traces,
         height=400,
-        xaxis=axis("budget (tokens)", type="log"),
+        xaxis=log_axis(budgets, lambda tokens: short(round(tokens)), "budget (tokens)"),
         yaxis=axis("hit rate", range=[0, 1.03], tickformat=".1f"),
     )
 

@@ -15,6 +15,8 @@ from .blocks import Block, Cell, Section, clean, items, left, pairs, section, ta
 from .bounds import FULL, LEAST, LESS, Bounds
 from .turns import turns
 
+_VISIBLE = 0.002  # of the tokens that were looked up
+
 
 def details(check: Record, room: int) -> list[Section]:
     """Return the sections of a check.
@@ -80,7 +82,9 @@ def _runs(check: Record, bounds: Bounds) -> Iterator[Section]:
 
 
 def _lost(run: Record) -> bool:
-    return bool(run["waterfall"] and run["waterfall"]["losses"])
+    """Tell whether a level lost what can be seen in a chart."""
+    losses = run["waterfall"]["losses"] if run["waterfall"] else []
+    return any(abs(loss["tokens"]) >= _VISIBLE * (run["query_tokens"] or 1) for loss in losses)
 
 
 def _run(run: Record, bounds: Bounds) -> Iterator[Section]:

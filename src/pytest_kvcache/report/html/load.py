@@ -66,7 +66,7 @@ def _chart(runs: Sequence[Record], objectives: Sequence[Record]) -> Block | None
         (0, "TTFT p50", [run["stretch"]["ttft_s"]["p50"] for run in runs], "y"),
         (1, "TTFT p95", [run["stretch"]["ttft_s"]["p95"] for run in runs], "y"),
         (2, "output tok/s", [run["stretch"]["output_tok_s"] for run in runs], "y2"),
-        (3, "input tok/s", [run["stretch"]["input_tok_s"] for run in runs], "y2"),
+        (3, "input tok/s", [run["stretch"]["input_tok_s"] for run in runs], "y2"),  # a click away: it dwarfs the other
     ]
     traces = [
         line(
@@ -75,6 +75,8 @@ def _chart(runs: Sequence[Record], objectives: Sequence[Record]) -> Block | None
         for number, name, values, panel in lines
         if any(value is not None for value in values)
     ]
+    for trace in traces:
+        trace |= {"visible": "legendonly"} if trace["name"] == "input tok/s" else {}
     traces += [
         bound(f"limit of {one['statistic']}", (min(at), max(at)), one["limit"])
         for one in objectives

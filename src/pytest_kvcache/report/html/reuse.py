@@ -34,17 +34,17 @@ def _rates_chart(told: Record) -> Block | None:
     if not known:
         return None
     names, values, colours = (list(column) for column in zip(*known, strict=True))
+    places = list(range(len(names)))
     bars = {
         "type": "bar",
         "orientation": "h",
         "name": "hit rate",
-        "y": names,
+        "y": places,
         "x": values,
-        "text": [f"{value:.3f}" for value in values],
-        "textposition": "outside",
-        "cliponaxis": False,
+        "text": [f"{name} {value:.3f}" for name, value in zip(names, values, strict=True)],
+        "textposition": "none",
         "marker": {"color": colours},
-        "hovertemplate": "%{y} %{x:.3f}<extra></extra>",
+        "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
     }
     if told["measured"] is not None and told["low"] is not None and told["high"] is not None:
@@ -52,21 +52,24 @@ def _rates_chart(told: Record) -> Block | None:
         above, below = ([0.0] * len(names) for _ in range(2))
         above[at], below[at] = max(0.0, told["high"] - values[at]), max(0.0, values[at] - told["low"])
         bars["error_x"] = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": "@ink"}
-    target = [] if told["target"] is None else [_target(names, told["target"])]
+    target = [] if told["target"] is None else [_target(len(names), told["target"])]
     top = max(1.0, *values)
     return figure(
         "Hit rate: measured, predicted, ceiling" + (" and target" if target else ""),
         [bars, *target],
-        height=74 + 38 * len(names),
-        xaxis={"range": [0, 1.12 * top], "tickformat": ".1f"},
-        yaxis={"automargin": True, "type": "category"},
+        height=66 + 42 * len(names),
+        xaxis={"range": [0, 1.02 * top], "tickformat": ".1f"},
+        yaxis={
+            "tickvals": places,
+            "ticktext": [f"{name}<br><b>{value:.3f}</b>" for name, value in zip(names, values, strict=True)],
+        },
         showlegend=bool(target),
     )
 
 
-def _target(names: list[str], value: float) -> Record:
+def _target(bars: int, value: float) -> Record:
     mark = bound(f"target {value:.3f}", (value, value), 0.0, hovertemplate=f"target {value:.3f}<extra></extra>")
-    return mark | {"y": [names[0], names[-1]], "line": {"color": "@limit", "width": 3}, "mode": "lines+markers",
+    return mark | {"y": [-0.5, bars - 0.5], "line": {"color": "@limit", "width": 3}, "mode": "lines+markers",
                    "marker": {"symbol": "line-ns-open", "size": 16, "color": "@limit"}}  # fmt: skip
 
 
@@ -127,24 +130,20 @@ def _share(tokens: int, query: int | None) -> str:
 
 def _waterfall_chart(losses: Record, query: int | None) -> Block | None:
     steps = losses["losses"]
-    names = [
-        "could be reused",
-        *(f"{number}. {label(loss['title'])}" for number, loss in enumerate(steps, 1)),
-        "reused",
-    ]
+    titles = ["could be reused", *(label(loss["title"]) for loss in steps), "was reused"]
     values = [losses["ceiling"], *(-loss["tokens"] for loss in steps), losses["measured"]]
     shares = [f" ({label(_share(value, query))})" if query else "" for value in values]
+    told = [f"{value:,}{share}" for value, share in zip(values, shares, strict=True)]
     trace = {
         "type": "waterfall",
         "orientation": "h",
         "name": "tokens",
         "measure": ["absolute", *["relative"] * len(steps), "total"],
-        "y": names,
+        "y": list(range(len(titles))),
         "x": values,
-        "text": [f"{value:,}{share}" for value, share in zip(values, shares, strict=True)],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
+        "text": [f"{title}: {tokens}" for title, tokens in zip(titles, told, strict=True)],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
         "connector": {"line": {"color": "@rule", "width": 1}},
         "decreasing": {"marker": {"color": "@loss"}},
         "increasing": {"marker": {"color": "@forecast"}},
@@ -154,8 +153,12 @@ def _waterfall_chart(losses: Record, query: int | None) -> Block | None:
     return figure(
         "Tokens from what could be reused down to what was",
         [trace],
-        height=80 + 36 * len(names),
-        xaxis=axis("tokens", range=[0, 1.25 * top]),
-        yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
+        height=70 + 42 * len(titles),
+        xaxis=axis("tokens", range=[0, 1.05 * top]),
+        yaxis={
+            "autorange": "reversed",
+            "tickvals": list(range(len(titles))),
+            "ticktext": [f"{title}<br><b>{tokens}</b>" for title, tokens in zip(titles, told, strict=True)],
+        },
         showlegend=False,
     )

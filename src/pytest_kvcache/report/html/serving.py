@@ -10,7 +10,7 @@ from .. import cells
 from ..columns import UNKNOWN
 from ..plain import Record
 from .blocks import Block, Section, left, pairs, section, table
-from .traces import axis, figure, time_axis
+from .traces import axis, figure, log_axis
 
 _LATENCIES = {"ttft_s": "TTFT", "itl_s": "ITL", "tpot_s": "TPOT", "e2e_s": "E2E", "arrival_s": "late"}
 _SPLIT = {"queue": "@s0", "prefill": "@s1", "decode": "@s2"}
@@ -55,35 +55,48 @@ def latencies(record: Record) -> list[Section]:
 
 
 def _percentiles(known: dict[str, Record]) -> Block | None:
-    drawn = [shown for shown, one in known.items() if all((one[name] or 0) > 0 for name in _QUANTILES)]
-    if not drawn:
+    """Return the marks of all percentiles that a logarithmic scale has a place for."""
+    traces, names = [], [shown for shown, one in known.items() if any((one[name] or 0) > 0 for name in _QUANTILES)]
+    for number, (name, symbol) in enumerate(zip(_QUANTILES, ("circle", "diamond", "line-ns-open"), strict=True)):
+        at = [shown for shown in names if (known[shown][name] or 0) > 0]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": [known[shown][name] for shown in at],
+                "y": at,
+                "text": [f"{shown} {name} {duration(known[shown][name])}" for shown in at],
+                "hovertemplate": "%{text}<extra></extra>",
+                "marker": {
+                    "color": f"@s{number}",
+                    "symbol": symbol,
+                    "size": 11,
+                    "line": {"width": 2, "color": f"@s{number}"},
+                },
+            }
+        )
+    if not names:
         return None
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": name,
-            "x": [known[shown][name] for shown in drawn],
-            "y": drawn,
-            "text": [f"{shown} {name} {duration(known[shown][name])}" for shown in drawn],
-            "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"color": f"@s{number}", "symbol": symbol, "size": 11, "line": {"width": 2}},
-        }
-        for number, (name, symbol) in enumerate(zip(_QUANTILES, ("circle", "diamond", "line-ns-open"), strict=True))
-    ]
     return figure(
         "Percentiles of the latencies, on a logarithmic scale",
         traces,
-        height=110 + 30 * len(drawn),
-        xaxis=time_axis(value for shown in drawn for value in (known[shown][name] for name in _QUANTILES)),
-        yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
+        height=110 + 30 * len(names),
+        xaxis=log_axis((value for trace in traces for value in trace["x"]), duration),
+        yaxis={
+            "autorange": "reversed",
+            "automargin": True,
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": names,
+        },
     )
 
 
 def split(record: Record) -> list[Section]:
     """Return where requests spent their time in the server, by its own histograms."""
     told = record["server_latency_s"]
-    rows: list[tuple[str, ...]] = [("", "mean", "p50", "p95", "p99", "observations")]
+    rows: list[tuple[str, ...]] = [("", "mean", "p50", "p95", "p99", "count")]
     for name, one in told.items():
         quantiles = (_quantile(one[q]) for q in _QUANTILES)
         rows.append((name.replace("_", " "), _time(one["mean"]), *quantiles, f"{one['count']:,}"))
@@ -96,7 +109,9 @@ def _quantile(told: Record | None) -> str:
         return UNKNOWN
     if told["high"] is None:
         return f"{duration(told['value'])}\n≥ {duration(told['low'])}"
-    return f"{duration(told['value'])}\n{duration(told['low'])} to {duration(told['high'])}"
+    low, high = duration(told["low"]), duration(told["high"])
+    low = low.partition(" ")[0] if low.partition(" ")[2] == high.partition(" ")[2] else low
+    return f"{duration(told['value'])}\n{low} – {high}"
 
 
 def _split_chart(told: Record) -> Block | None:

@@ -113,6 +113,7 @@ def _heat_map(across: Record, rows: Sequence[Row]) -> Block | None:
         "z": values,
         "text": told,
         "texttemplate": "%{text}",
+        "textfont": {"color": "@ink"},
         "hovertext": [
             [_hover(name, across, value, cell, "ttft_p50_s") for value, cell in zip(across["values"], row, strict=True)]
             for name, row in rows
@@ -125,7 +126,7 @@ def _heat_map(across: Record, rows: Sequence[Row]) -> Block | None:
         "hoverongaps": False,
     }
     return figure(
-        f"TTFT p50, darker is slower ({across['name']} across)",
+        f"TTFT p50 ({across['name']} across)",
         [trace],
         height=130 + 42 * min(len(rows), 24),
         xaxis=axis(label(across["name"]), type="category"),

@@ -7,10 +7,9 @@ Plotly takes some tags in labels and resolves entities there: texts of others go
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...figures import duration
 from ..text import visible
 from .blocks import Block
 
@@ -45,19 +44,22 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **more}
 
 
-def time_axis(seconds: Iterable[float]) -> dict[str, Any]:
-    """Return a logarithmic axis of durations, its marks at 1, 2 and 5 of each decade, or at 1 of many.
+def log_axis(values: Iterable[float], shown: Callable[[float], str], title: str = "") -> dict[str, Any]:
+    """Return a logarithmic axis, with few marks: of one decade or two at 1, 2 and 5 of each.
 
     Args:
-        seconds: all that is on it, above 0.
+        values: all that is on it, above 0.
+        shown: how a mark is written.
+        title: of the axis.
     """
-    known = list(seconds)
+    known = list(values)
     low, high = math.log10(min(known)) - 0.15, math.log10(max(known)) + 0.15
-    steps = (1, 2, 5) if high - low < 2.2 else (1,)
+    decades = high - low
+    steps = (1, 2, 5) if decades < 1.9 else (1, 3) if decades < 3.2 else (1,)
     marks = [step * 10.0**power for power in range(math.floor(low), math.ceil(high)) for step in steps]
-    shown = [mark for mark in marks if low <= math.log10(mark) <= high]
-    told = {"tickmode": "array", "tickvals": shown, "ticktext": [duration(mark) for mark in shown]}
-    return {"type": "log", "range": [low, high], **told}
+    marks = [mark for mark in marks if low <= math.log10(mark) <= high]
+    told = {"tickmode": "array", "tickvals": marks, "ticktext": [shown(mark) for mark in marks]}
+    return axis(title, type="log", range=[low, high], **told)
 
 
 def line(number: int, name: str, x: Sequence[Any], y: Sequence[Any], hover: Iterable[str] = (), **more: Any) -> Trace:

@@ -1,13 +1,14 @@
 // Charts: drawn by Plotly when they come into view, in the colours of the page.
 "use strict";
 const charts = (() => {
+  const touch = matchMedia("(pointer: coarse)"); // there a finger on a chart scrolls the page
   const config = {
     displaylogo: false,
+    displayModeBar: touch.matches ? false : "hover",
     responsive: true,
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
     toImageButtonOptions: { filename: "kvcache" },
   };
-  const touch = matchMedia("(pointer: coarse)");
   const figures = new WeakMap();
   const drawn = new Set();
   const watcher = new IntersectionObserver(
@@ -44,6 +45,7 @@ const charts = (() => {
       margin: { l: 48, r: 16, t: 12, b: 24 },
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("rule"), font: { color: colour("ink"), size: 12 }, align: "left" },
       legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("muted"), activecolor: colour("accent") },
       dragmode: touch.matches ? false : "zoom",
       height: figure.height,
       autosize: true,

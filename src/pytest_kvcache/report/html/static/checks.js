@@ -41,6 +41,10 @@
     table.append(...keyed.map(([, body]) => body));
   }
 
+  // A narrow page hides columns; a cell that spans hidden ones would bring them back.
+  const columns = () => String([...table.tHead.rows[0].cells].filter((cell) => cell.offsetParent).length);
+  const span = () => table.querySelectorAll(":scope > tbody > .detail-row > td").forEach((cell) => cell.setAttribute("colspan", columns()));
+
   function open(body, wanted = true) {
     const button = body.querySelector("button.open");
     const isOpen = body.rows.length > 1;
@@ -52,7 +56,7 @@
       return;
     }
     const number = body.dataset.check;
-    const cell = sections.make("td", { colspan: String(table.tHead.rows[0].cells.length) });
+    const cell = sections.make("td", { colspan: columns() });
     cell.append(sections.make("div", { class: "detail", children: sections.draw(`check-${number}`, 3) }));
     const row = sections.make("tr", { class: "detail-row", id: `detail-${number}`, children: [cell] });
     button.setAttribute("aria-controls", row.id);
@@ -68,6 +72,7 @@
     body.querySelector("button.open").focus({ preventScroll: true });
   }
 
+  addEventListener("resize", span);
   find.addEventListener("input", filter);
   document.getElementById("filter").addEventListener("change", filter);
   document.getElementById("filter").addEventListener("submit", (event) => event.preventDefault());
