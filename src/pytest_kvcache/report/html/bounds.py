@@ -30,10 +30,10 @@ FULL = Bounds(runs=16, levels=48, turns=160, periods=96, engines=64, items=40, c
 LESS = Bounds(runs=4, levels=16, turns=24, periods=24, engines=16, items=12, characters=600)
 LEAST = Bounds(runs=0, levels=0, turns=0, periods=0, engines=0, items=3, characters=240)
 
-POINTS = 1000  # of one chart of the session
-PLACES = 400  # of one sweep
-SWEEPS = 24
-CURVES = 32
+POINTS = 1000  # of TTFT against hit rate
+SWEEPS, PLACES = 12, 240  # ... and places of each
+CURVES, BUDGETS = 32, 200  # ... and points of each
+STATEMENT = 480  # characters of a text that is about more than one check
 NAME = 240  # characters of a node id, a model or an endpoint in the overview
 
 

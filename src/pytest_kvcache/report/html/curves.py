@@ -42,7 +42,7 @@ def _chart(curves: Sequence[Record], most: int) -> Block | None:
         traces += _knee(number, curve)
         if curve["ceiling"] is not None:
             ends = (at[0], at[-1])
-            said = {"hovertemplate": f"ceiling {curve['ceiling']:.3f}<extra></extra>", "showlegend": False}
+            said = {"text": f"ceiling {curve['ceiling']:.3f}", "showlegend": False}
             traces.append(bound("ceiling", ends, curve["ceiling"], f"@s{number}", legendgroup=label(name), **said))
     budgets = [tokens for trace in traces for tokens in trace["x"]]
     if not budgets:

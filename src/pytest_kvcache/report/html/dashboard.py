@@ -46,12 +46,12 @@ def _session(document: dict[str, Any]) -> list[Section]:
     found = points_section(document["checks"], bounds.POINTS)
     for sweep in sweeps[: bounds.SWEEPS]:
         found += sweep_section(sweep, checks, bounds.PLACES)
-    found += curves_section(curves[: bounds.CURVES], bounds.POINTS)
+    found += curves_section(curves[: bounds.CURVES], bounds.BUDGETS)
     gone = [(len(sweeps) - bounds.SWEEPS, "sweeps"), (len(curves) - bounds.CURVES, "curves")]
     notes = [
         {"left": f"{count:,} more {noun}: in the JSON document (--kv-report)"} for count, noun in gone if count > 0
     ]
-    shown: list[Section] = clean([*found, *section("", *notes)], bounds.FULL.characters)
+    shown: list[Section] = clean([*found, *section("", *notes)], bounds.STATEMENT)
     return shown
 
 
@@ -80,7 +80,7 @@ def _overview(document: dict[str, Any], checks: Sequence[Record]) -> dict[str, A
             "codes": list(_codes(checks))[:_REASONS],
             "saved": _saved(checks),
         },
-        2 * bounds.NAME,
+        bounds.STATEMENT,
     )
     return shown
 

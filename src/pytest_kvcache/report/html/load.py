@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...figures import duration
+from ...figures import duration, percent
 from ..columns import UNKNOWN
 from ..levels import level_number, level_value, unit
 from ..plain import Record
@@ -54,7 +54,7 @@ def _row(run: Record) -> tuple[str | dict[str, str], ...]:
         _number(stretch["output_tok_s"], ",.0f"),
         _number(stretch["goodput"], ".2f"),
         _number(rate if rate is not None else stretch["hit_rate"], ".3f"),
-        _number(pressure.get("kv_usage_peak"), ".0%"),
+        UNKNOWN if pressure.get("kv_usage_peak") is None else percent(pressure["kv_usage_peak"]),
         _number(pressure.get("waiting_peak"), ",d"),
     )
 

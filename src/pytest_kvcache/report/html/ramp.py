@@ -79,7 +79,6 @@ def _spans(outcome: str, periods: Sequence[Record], values: Sequence[float | Non
         "x": x,
         "y": y,
         "text": text,
-        "hovertemplate": "%{text}<extra></extra>",
     }
 
 

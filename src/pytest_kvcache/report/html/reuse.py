@@ -44,7 +44,6 @@ def _rates_chart(told: Record) -> Block | None:
         "text": [f"{name} {value:.3f}" for name, value in zip(names, values, strict=True)],
         "textposition": "none",
         "marker": {"color": colours},
-        "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
     }
     if told["measured"] is not None and told["low"] is not None and told["high"] is not None:
@@ -68,7 +67,7 @@ def _rates_chart(told: Record) -> Block | None:
 
 
 def _target(bars: int, value: float) -> Record:
-    mark = bound(f"target {value:.3f}", (value, value), 0.0, hovertemplate=f"target {value:.3f}<extra></extra>")
+    mark = bound(f"target {value:.3f}", (value, value), 0.0, text=f"target {value:.3f}")
     return mark | {"y": [-0.5, bars - 0.5], "line": {"color": "@limit", "width": 3}, "mode": "lines+markers",
                    "marker": {"symbol": "line-ns-open", "size": 16, "color": "@limit"}}  # fmt: skip
 
@@ -143,7 +142,6 @@ def _waterfall_chart(losses: Record, query: int | None) -> Block | None:
         "x": values,
         "text": [f"{title}: {tokens}" for title, tokens in zip(titles, told, strict=True)],
         "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>",
         "connector": {"line": {"color": "@rule", "width": 1}},
         "decreasing": {"marker": {"color": "@loss"}},
         "increasing": {"marker": {"color": "@forecast"}},

@@ -67,7 +67,6 @@ def _percentiles(known: dict[str, Record]) -> Block | None:
                 "x": [known[shown][name] for shown in at],
                 "y": at,
                 "text": [f"{shown} {name} {duration(known[shown][name])}" for shown in at],
-                "hovertemplate": "%{text}<extra></extra>",
                 "marker": {
                     "color": f"@s{number}",
                     "symbol": symbol,
@@ -126,7 +125,7 @@ def _split_chart(told: Record) -> Block | None:
             "text": [duration(mean)],
             "textposition": "inside",
             "insidetextanchor": "middle",
-            "hovertemplate": f"{name} {duration(mean)}<extra></extra>",
+            "hovertext": f"{name} {duration(mean)}",
             "marker": {"color": _SPLIT[name]},
         }
         for name, mean in known.items()

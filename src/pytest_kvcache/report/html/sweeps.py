@@ -118,7 +118,6 @@ def _heat_map(across: Record, rows: Sequence[Row]) -> Block | None:
             [_hover(name, across, value, cell, "ttft_p50_s") for value, cell in zip(across["values"], row, strict=True)]
             for name, row in rows
         ],
-        "hovertemplate": "%{hovertext}<extra></extra>",
         "colorscale": "@heat",
         "colorbar": {"title": {"text": "s"}, "thickness": 12},
         "xgap": 2,

@@ -69,7 +69,7 @@ def line(number: int, name: str, x: Sequence[Any], y: Sequence[Any], hover: Iter
         number: among them.
         name: foreign or not.
         x / y: of its points; None: a gap.
-        hover: a text for each point, escaped; else Plotly tells x and y.
+        hover: a text for each point, escaped, which the page shows on hovering; else Plotly tells x and y.
         more: of the trace.
     """
     colour = f"@s{number % SERIES}"
@@ -82,7 +82,7 @@ def line(number: int, name: str, x: Sequence[Any], y: Sequence[Any], hover: Iter
         "y": list(y),
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "symbol": MARKS[number % len(MARKS)], "size": 8},
-        **({"text": told, "hovertemplate": "%{text}<extra></extra>"} if told else {}),
+        **({"text": told} if told else {}),
         **more,
     }
 

@@ -18,13 +18,19 @@ const charts = (() => {
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-  // Replaces the names of colours by colours, all the way down.
-  function coloured(part) {
-    if (part === "@heat") return [0, 0.25, 0.5, 0.75, 1].map((stop, n) => [stop, colour(`heat${n}`)]);
-    if (typeof part === "string") return part.startsWith("@") ? colour(part.slice(1)) : part;
-    if (Array.isArray(part)) return part.map(coloured);
+  // Replaces the names of colours by colours, all the way down; other texts may begin with @ too.
+  function coloured(part, name = "") {
+    if (part === "@heat" && name === "colorscale") return [0, 1, 2, 3, 4].map((n) => [n / 4, colour(`heat${n}`)]);
+    if (typeof part === "string") return name === "color" && part.startsWith("@") ? colour(part.slice(1)) : part;
+    if (Array.isArray(part)) return part.map((one) => coloured(one, name));
     if (part === null || typeof part !== "object") return part;
-    return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, coloured(value)]));
+    return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, coloured(value, key)]));
+  }
+
+  // Where a trace has texts, they are what hovering shows.
+  function hovering(trace) {
+    const text = ["hovertext", "text"].find((name) => trace[name] !== undefined);
+    return text ? { hovertemplate: `%{${text}}<extra></extra>`, ...trace } : trace;
   }
 
   function axis(own) {
@@ -59,7 +65,7 @@ const charts = (() => {
     watcher.unobserve(element);
     const figure = figures.get(element);
     drawn.add(element);
-    return Plotly.react(element, coloured(figure.data), layoutOf(figure), config);
+    return Plotly.react(element, coloured(figure.data).map(hovering), layoutOf(figure), config);
   }
 
   function place(figure) {
