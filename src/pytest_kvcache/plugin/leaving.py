@@ -145,9 +145,11 @@ def leave(
         seed=settings.seed,
         interrupted=interrupted,
     )
-    told, unwritten = _written(wanted, Left(config, content))
+    left = Left(config, content)
+    written = [_write(form, path, left) for form, path in wanted]
+    told = [line for lines, _ in written for line in lines]
     told += [_to_github(Path(summary), content)] if summary else []
-    if unwritten:
+    if unwritten := [problem for _, problem in written if problem]:
         raise pytest.UsageError("\n".join(unwritten))
     page = settings.artifacts is not None and not any(form.name == _PAGE for form, _ in wanted)
     return list(filter(None, [*told, _NO_PAGE if page else ""]))
@@ -166,17 +168,13 @@ def place(option: str, settings: Settings) -> Path | None:
     return next(place_of(form, settings) for form in FORMS if form.option == option)
 
 
-def _written(wanted: Sequence[tuple[Form, Path]], left: Left) -> tuple[list[str], list[str]]:
-    """Write all that can be written; return what is to be told, and what could not be."""
-    told: list[str] = []
-    unwritten: list[str] = []
-    for form, path in wanted:
-        try:
-            told += form.write(path, left)
-        except OSError as error:
-            by = "artifacts" if getattr(left.settings, form.option) is None else form.option
-            unwritten.append(f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})")
-    return told, unwritten
+def _write(form: Form, path: Path, left: Left) -> tuple[list[str], str]:
+    """Return what is to be told of a form, and why it could not be written; empty: it was."""
+    try:
+        return form.write(path, left), ""
+    except OSError as error:
+        by = "artifacts" if getattr(left.settings, form.option) is None else form.option
+        return [], f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})"
 
 
 def _to_github(path: Path, content: dict[str, Any]) -> str:
