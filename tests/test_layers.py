@@ -20,6 +20,8 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+TOUCHES_FILES = ("documents", "files", "history")  # of regression/
+
 PURE = {
     *(
         f"{name}.py"
@@ -58,6 +60,11 @@ PURE = {
         name_of(path)
         for path in FILES
         if path.parent.name in ("model", "divergence", "waterfall", "capacity", "policies", "slo")
+    ),
+    *(
+        f"regression/{path.name}"
+        for path in FILES
+        if path.parent.name == "regression" and path.stem not in TOUCHES_FILES
     ),
     *(
         f"limits/{name}.py"

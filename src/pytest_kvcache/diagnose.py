@@ -30,12 +30,16 @@ KV127   the load generator was the bottleneck
 KV128   the cold run of a speed-up found its prompts in the cache
 KV129   the workload ended before the time of a level was over, or before a search had ended
 KV130   a process that sent the load died
+KV131   there is nothing to compare with: no baseline, or no entry of the test
+KV132   what is compared with the baseline is not the same: another engine, version, model, workload, ...
+KV133   too few runs, or values that spread too widely, to tell a change from chance
 KV201   the hit rate is below what was asked for
 KV202   the hit rate is above what was asked for
 KV203   some requests failed
 KV205   what should separate caches does not
 KV206   a warm answer differs from the cold one
 KV207   latency, throughput, errors or a speed-up miss what was asked for
+KV208   worse than the baseline by more than is allowed
 KV301   the cache was warm before the run
 KV302   the counters cannot be read; judged by usage alone
 KV303   the shared prefix is shorter than one block
@@ -59,6 +63,8 @@ KV325   tokens missed because the cache was emptied
 KV326   tokens missed, and the data does not tell why
 KV327   the limit of an objective lies inside its confidence interval
 KV330   where requests that should share a prefix part
+KV331   compared although something is not the same, because that is allowed
+KV332   worse than the baseline for certain, and by how much lies on both sides of what is allowed
 ======  ===============================================================================================
 """
 

@@ -17,6 +17,7 @@ from .loss import Cause, Loss, Waterfall
 from .measured import Finding, Measurement, Prediction, Pressure, Severity, Tokens
 from .objective import Attained, Objective, PerRequest, ServiceLevel
 from .phases import Moment, PhaseName, Span
+from .regressed import Regression
 from .sent import Composed, Lookup, Prompt, Request, Session
 from .server import ServerFacts
 
@@ -46,6 +47,7 @@ __all__ = [
     "Prediction",
     "Pressure",
     "Prompt",
+    "Regression",
     "Request",
     "ResetMode",
     "Row",

@@ -8,6 +8,7 @@ from typing import Literal
 from ..errors import ExpectationFailed
 from .measured import Finding
 from .objective import Attained
+from .regressed import Regression
 
 Status = Literal["pass", "fail", "inconclusive"]
 Origin = Literal["given", "predicted", "simulated"]
@@ -33,6 +34,7 @@ class Verdict:
         warm: the rate over the requests that had something to hit; None when that is not known.
         findings: deviations and doubts, gravest first.
         objectives: what became of each limit of latency, throughput and speed-up; empty when none was asked for.
+        regressions: what became of each comparison with the baseline; empty when none was asked for.
     """
 
     status: Status
@@ -51,6 +53,7 @@ class Verdict:
     warm: float | None = None
     findings: tuple[Finding, ...] = ()
     objectives: tuple[Attained, ...] = ()
+    regressions: tuple[Regression, ...] = ()
 
     def check(self) -> None:
         """Raise :class:`~pytest_kvcache.errors.ExpectationFailed` unless the verdict is a pass."""

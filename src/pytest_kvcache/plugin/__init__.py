@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ..errors import ConfigurationError
 from . import hookspecs
 from . import settings as _settings
-from .keys import CURVES, GRAINS, KEEPER, ROWS, RUN, SETTINGS, WARM
+from .keys import BASELINE, CURVES, GRAINS, KEEPER, ROWS, RUN, SETTINGS, WARM
+
+if TYPE_CHECKING:
+    from ..regression.values import Entry
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -48,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RUN] = os.urandom(8).hex() if seed is None else f"seed {seed}"  # no two runs send the same prompt
     config.stash[WARM] = {}
     config.stash[GRAINS] = {}
+    config.stash[BASELINE] = _baseline(config.stash[SETTINGS])
     for line in markers.help_lines():
         config.addinivalue_line("markers", line)
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
@@ -71,3 +77,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(keeper, Keeper.NAME)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SessionReport(config), SessionReport.NAME)
+
+
+def _baseline(settings: _settings.Settings) -> Mapping[str, Entry] | None:
+    """Return the entries of the baseline; None: none is named."""
+    if settings.baseline is None:
+        return None
+    if settings.update_baseline:
+        from ..regression.files import why_not
+
+        why = why_not(settings.baseline)
+        if why is not None:
+            raise pytest.UsageError(f"kvcache: --kv-update-baseline: {settings.baseline} cannot be written: {why}")
+    if not settings.baseline.exists():
+        return {}  # to be made
+    from ..regression.documents import read_baseline  # imports pydantic: only for who compares
+
+    try:
+        return read_baseline(settings.baseline)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"kvcache: --kv-baseline: {error}") from None

@@ -80,6 +80,7 @@ def fingerprint(
     workload: object,
     settings: Settings | None,
     sim: bool,
+    baseline: object = None,
 ) -> Fingerprint:
     """Return the fingerprint of a run.
 
@@ -94,6 +95,7 @@ def fingerprint(
         workload: its description; None: the test's own traffic.
         settings: None where they decide nothing.
         sim: the endpoint is an engine of our own, at another port in every session.
+        baseline: what the values are compared with, which a verdict depends on; None: the test asks for no comparison.
 
     Raises:
         Untold: something of it cannot be told from something else.
@@ -107,6 +109,8 @@ def fingerprint(
         "engine": {name: getattr(facts, name) for name in _FACTS},
         "settings": _settings(endpoint, settings),
     }
+    if baseline is not None:
+        parts["baseline"] = baseline
     return Fingerprint.of(nodeid, parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from .state import TestState
 
 if TYPE_CHECKING:
     from ..model import Grain
+    from ..regression.values import Entry
     from ..report.record import Record
     from .curves import Curves
     from .keeping import Keeper
@@ -25,4 +27,5 @@ RECORD: pytest.StashKey[Record] = pytest.StashKey()
 ROWS: pytest.StashKey[Rows] = pytest.StashKey()
 CURVES: pytest.StashKey[Curves] = pytest.StashKey()
 KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
+BASELINE: pytest.StashKey[Mapping[str, Entry] | None] = pytest.StashKey()
 ATTEMPTS = pytest.StashKey[int]()

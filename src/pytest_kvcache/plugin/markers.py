@@ -12,12 +12,13 @@ from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..model import Expectation, ResetMode, Scope, ServiceLevel, Source, Tier, Weight
+    from ..regression.asked import Asked as RegressionAsked
     from ..report.record import Record
     from ..slo.asked import SpeedUpAsked, SpeedUpOf, SpeedUpStatistic
     from .sweeps import SweepAsked
 
 T = TypeVar("T")
-JUDGED = ("hit_rate", "kv_slo", "kv_speedup")  # markers that ask something of what a test measures
+JUDGED = ("hit_rate", "kv_slo", "kv_speedup", "kv_regression")  # markers that ask something of what a test measures
 
 
 def hit_rate(
@@ -113,6 +114,18 @@ def kv_speedup(*, min: float, of: SpeedUpOf = "ttft", statistic: SpeedUpStatisti
     return speed_up(min, of, statistic)
 
 
+def kv_regression(*, allow: str | Sequence[str] = (), **limits: float | str | None) -> RegressionAsked:
+    """Compare what the test measures with the baseline (--kv-baseline): `hit_rate=-0.02` may fall by two points,
+    `ttft_p95='+10%'` may rise by a tenth of what it was, `ttft_p95=0.05` by 50 ms, `output_tok_s='-5%'` may fall;
+    nothing: the hit rate must not fall at all. Names are those of kv_slo, hit_rate and hit_tokens. Times are noisy: a
+    test over repeated runs tells a change from chance, and 5 runs on each side are the least that it needs. What
+    answered and what was sent must be the same, except for what `allow` names ('engine_version', 'model', ...).
+    """
+    from ..regression.asked import asked
+
+    return asked(limits, allow)
+
+
 def kv_sweep(
     name: str | None = None, axes: Sequence[str] | Mapping[str, str | float | bool] | None = None
 ) -> SweepAsked:
@@ -128,7 +141,7 @@ def kv_sweep(
 
 def help_lines() -> list[str]:
     """Return what ``pytest --markers`` shows, made from the signatures and the docstrings."""
-    markers: tuple[Callable[..., object], ...] = (hit_rate, kv_slo, kv_speedup, kv_reset, kv_sweep)
+    markers: tuple[Callable[..., object], ...] = (hit_rate, kv_slo, kv_speedup, kv_regression, kv_reset, kv_sweep)
     return [f"{_shown(marker)}: {' '.join((marker.__doc__ or '').split())}" for marker in markers]
 
 
@@ -157,6 +170,15 @@ def speed_up_of(item: pytest.Item) -> SpeedUpAsked | None:
         ConfigurationError: a wrong argument; names the test.
     """
     return _called(item, kv_speedup)
+
+
+def regression_of(item: pytest.Item) -> RegressionAsked | None:
+    """Return what the closest ``kv_regression`` marker of an item asks for, None without one.
+
+    Raises:
+        ConfigurationError: a wrong argument; names the test.
+    """
+    return _called(item, kv_regression)
 
 
 def reset_of(item: pytest.Item) -> ResetMode | None:

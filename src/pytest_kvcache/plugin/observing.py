@@ -70,7 +70,7 @@ def observed(endpoint: Endpoint, state: TestState, title: str = "own traffic") -
         try:
             yield
         finally:
-            state.measurements.append(run_sync(seen.finish(title), "async with kv.measure()"))
+            state.keep(run_sync(seen.finish(title), "async with kv.measure()"))
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def aobserved(endpoint: Endpoint, state: TestState) -> AsyncIterator[None]
             try:
                 yield
             finally:
-                state.measurements.append(await seen.finish())
+                state.keep(await seen.finish())
 
 
 class Sampler:

@@ -138,6 +138,25 @@ OPTIONS = (
         "do not measure again what the results in this folder hold, and add the rest to it (see --kv-results)",
         "DIR",
     ),
+    Option("history", parsing.history, "add one line a test to this file, for what comes of them over time", "FILE"),
+    Option(
+        "baseline",
+        parsing.document,
+        "values of before, which tests with the marker kv_regression are compared with",
+        "FILE",
+    ),
+    Option(
+        "update_baseline",
+        parsing.switch,
+        "do not compare: put what is measured into the baseline; tests that do not run keep what is there",
+    ),
+    Option(
+        "allow_change",
+        parsing.circumstance,
+        "compare with the baseline although this is not what it was, such as engine_version; repeatable",
+        "NAME",
+        repeatable=True,
+    ),
     Option(
         "set",
         parsing.parameter,

@@ -137,6 +137,28 @@ def page(value: str, origin: str) -> Path:
     return path
 
 
+def history(value: str, origin: str) -> Path:
+    """Return the path of a history that can be added to."""
+    from ..regression.files import why_not  # for who keeps one
+
+    path = Path(text(value, origin))
+    why = why_not(path)
+    if why is not None:
+        raise ConfigurationError(f"{origin}: nothing can be added to {path}: {why}")
+    return path
+
+
+def circumstance(value: str, origin: str) -> str:
+    """Return the name of a circumstance that may change."""
+    from ..regression.asked import circumstances  # for who names one
+
+    try:
+        circumstances(value.strip())
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{origin}: {error}") from None
+    return value.strip()
+
+
 def folder(value: str, origin: str) -> Path:
     """Return the path of a folder, there or not."""
     path = Path(text(value, origin))

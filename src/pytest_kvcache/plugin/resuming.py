@@ -129,6 +129,7 @@ def measured_before(
             workload=workload,
             settings=settings,
             sim=attempt.sim,
+            baseline=None if state.comparison is None else state.comparison.decides,
         )
     except Untold as error:
         run = error

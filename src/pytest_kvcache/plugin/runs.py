@@ -96,6 +96,7 @@ class Runs:
             arguments: of this kind, as far as they decide what is sent.
         """
         from .. import experiment
+        from .comparison import digest_of
         from .lock import aendpoint_lock
         from .resuming import measured_before
 
@@ -116,7 +117,7 @@ class Runs:
             workload=workload,
             settings=self._settings,
         )
-        keep = self._state.measurements.append
+        keep = partial(self._state.keep, sent=digest_of(kind, asked, workload))
         progress = self._progress = Progress.of(self._item.config, self._item.name)
         try:
             async with (

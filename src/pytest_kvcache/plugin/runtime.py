@@ -11,18 +11,21 @@ import pytest
 from ..errors import ConfigurationError, KVCacheError
 from . import markers
 from .fixtures import NO_ENDPOINT
-from .keys import ATTEMPTS, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
+from .keys import ATTEMPTS, BASELINE, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
 from .session import SessionReport
 from .state import TestState
 
 if TYPE_CHECKING:
     from ..model import Expectation, Measurement, ResetMode, ServiceLevel, Verdict
+    from ..regression.values import Entry
     from ..slo.asked import SpeedUpAsked
+    from .comparison import Comparison
 
 _ERROR = pytest.StashKey[str]()
 _EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
 _LEVEL: pytest.StashKey[ServiceLevel | None] = pytest.StashKey()
 _SPEED_UP: pytest.StashKey[SpeedUpAsked | None] = pytest.StashKey()
+_COMPARISON: pytest.StashKey[Comparison | None] = pytest.StashKey()
 _RESET: pytest.StashKey[ResetMode | None] = pytest.StashKey()
 _RUNNER_FIXTURE = "kv"
 _ENDPOINT_FIXTURE = "kv_endpoint"
@@ -41,6 +44,7 @@ class Runtime:
             try:
                 expectation, reset = markers.expectation_of(item), markers.reset_of(item)
                 level, speed_up = markers.service_level_of(item), markers.speed_up_of(item)
+                comparison = _comparison(item)
                 markers.check_sweep(item)
             except ConfigurationError as error:
                 if not hasattr(config, "workerinput"):
@@ -48,6 +52,7 @@ class Runtime:
                 item.stash[_ERROR] = str(error)  # a usage error would crash a worker: it fails at setup there
                 continue
             item.stash[_RESET], item.stash[_LEVEL], item.stash[_SPEED_UP] = reset, level, speed_up
+            item.stash[_COMPARISON] = comparison
             if expectation is not None:
                 item.stash[_EXPECTATION] = expectation
                 if _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
@@ -74,6 +79,7 @@ class Runtime:
             item.config.stash[GRAINS],
             level=item.stash.get(_LEVEL, None),
             speed_up=item.stash.get(_SPEED_UP, None),
+            comparison=item.stash.get(_COMPARISON, None),
         )
         keeper = item.config.stash.get(KEEPER, None)
         if keeper is not None:
@@ -140,6 +146,20 @@ def _is_ours(item: pytest.Item) -> bool:
     return marked or bool(_FIXTURES.intersection(_names(item)))
 
 
+def _comparison(item: pytest.Item) -> Comparison | None:
+    """Return what an item's values are compared with, None when it does not ask for that.
+
+    Raises:
+        ConfigurationError: a wrong argument of its marker; names the test.
+    """
+    asked = markers.regression_of(item)
+    if asked is None:
+        return None
+    from .comparison import Comparison
+
+    return Comparison.of(item.nodeid, asked, item.config.stash[SETTINGS], item.config.stash[BASELINE])
+
+
 def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[None]:
     """Measure the body itself when it has a marker and does not run workloads through ``kv``."""
     from ..endpoint import Endpoint
@@ -169,6 +189,11 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     from ..model import Finding, Verdict
 
     verdict = together = state.verdict()
+    alone = len(state.measurements) == 1 and state.speed_up is None  # then it is judged already
+    runs = [(m, together if alone else state.verdict_on(m)) for m in state.measurements]
+    entry = _entry(state, runs)
+    if state.comparison is not None:
+        verdict = state.comparison.join(verdict, entry, only=not state.asks_more)
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
         verdict = Verdict(
@@ -178,16 +203,32 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
             target_from=verdict.target_from,
             findings=(finding,),
         )
-    alone = len(state.measurements) == 1 and state.speed_up is None  # then it is judged already
-    _keep(item, state, verdict, [(m, together if alone else state.verdict_on(m)) for m in state.measurements])
+    _keep(item, state, verdict, runs, entry)
     return verdict
 
 
-def _keep(item: pytest.Item, state: TestState, verdict: Verdict, runs: list[tuple[Measurement, Verdict]]) -> None:
+def _entry(state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
+    """Return the values of the test that may be compared, with those of before or by those to come."""
+    from ..regression.context import context_of
+    from ..regression.values import Entry, groups_of
+    from ..report.compared import shown
+
+    each = None if state.level is None else state.level.each
+    entry = Entry(context_of(runs, state.sent, state.expectation), groups_of(runs, state.sent, each))
+    return shown(entry)  # files hold it so, and what is compared with them has to be the same
+
+
+def _keep(
+    item: pytest.Item,
+    state: TestState,
+    verdict: Verdict,
+    runs: list[tuple[Measurement, Verdict]],
+    entry: Entry | None = None,
+) -> None:
     from ..report import junit, terminal
     from ..report.record import check_record
 
-    record = check_record(item.nodeid, verdict, runs, state.probes, sweep=markers.sweep_of(item))
+    record = check_record(item.nodeid, verdict, runs, state.probes, sweep=markers.sweep_of(item), entry=entry)
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]

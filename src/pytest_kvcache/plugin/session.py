@@ -12,6 +12,7 @@ from .keys import CURVES, RECORD, SETTINGS
 
 if TYPE_CHECKING:
     from ..report.record import Record
+    from .memory import Memory
     from .settings import Settings
     from .tally import Tally
 
@@ -35,6 +36,7 @@ class SessionReport:
         self._interrupted = False
         self._untold: list[str] = []
         self._tally = _tally(self._settings)
+        self._memory = _memory(self._settings)
 
     @staticmethod
     def attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -75,6 +77,8 @@ class SessionReport:
             self._records[report.nodeid] = record
         if self._tally is not None:
             self._tally.take(report)
+        if self._memory is not None:
+            self._memory.take(report)
         if report.skipped and NO_ENDPOINT in str(report.longrepr):
             self._skipped += 1
 
@@ -104,6 +108,8 @@ class SessionReport:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:
             lines += self._tally.lines(quiet=quiet)
+        if self._memory is not None:
+            lines += map(visible, self._memory.lines(quiet=quiet))
         lines += map(visible, self._untold)
         if not lines:
             return
@@ -116,13 +122,25 @@ class SessionReport:
         """Write the files, before the terminal tells the rest."""
         from .leaving import leave
 
-        self._untold = leave(self._config, self._ordered(), self._curves(), interrupted=self._interrupted)
+        try:
+            self._untold = leave(self._config, self._ordered(), self._curves(), interrupted=self._interrupted)
+        finally:
+            if self._memory is not None:
+                self._memory.write(self._ordered())
 
     def _curves(self) -> list[Record]:
         return self._config.stash[CURVES].told()
 
     def _ordered(self) -> list[Record]:
         return sorted(self._records.values(), key=lambda record: str(record["nodeid"]))
+
+
+def _memory(settings: Settings) -> Memory | None:
+    if settings.history is None and not settings.update_baseline:
+        return None
+    from .memory import Memory
+
+    return Memory(settings)
 
 
 def _tally(settings: Settings) -> Tally | None:

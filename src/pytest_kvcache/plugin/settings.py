@@ -57,6 +57,10 @@ class Settings:
         artifacts: folder for every form of report that has no place of its own; None for none.
         results: folder to which the result of each test is added as it ends; None for none.
         resume: ``results`` holds what earlier sessions measured, and that is not measured again.
+        history: file to which one line a test is added; None for none.
+        baseline: file of the values that tests are compared with; None for none.
+        update_baseline: measured values are put there instead.
+        allow_change: names of circumstances that may be others than those of the baseline.
         show_text: a failing test may show the prompt text around a first divergence in its own output.
         parameters: of the ready-made checks: check, parameter and value, in the order in which they were set.
         require: a missing endpoint is an error instead of a skip.
@@ -88,6 +92,10 @@ class Settings:
     artifacts: Path | None = None
     results: Path | None = None
     resume: bool = False
+    history: Path | None = None
+    baseline: Path | None = None
+    update_baseline: bool = False
+    allow_change: tuple[str, ...] = ()
     show_text: bool = False
     parameters: tuple[tuple[str, str, Any], ...] = field(default=(), repr=False)
     require: bool = False
@@ -151,6 +159,7 @@ def resolve(config: pytest.Config, environ: Mapping[str, str] = os.environ) -> S
     _parameters(chosen, values["set"][1])
     _resume(chosen, values["resume"][1])
     _rename(chosen, values["metrics_prefix"][1])
+    _baseline(chosen, values["baseline"][1], values["update_baseline"][1])
     settings = Settings(**chosen, api_key=api_key, require=bool(config.getini(_REQUIRE)))
     return _with_profiles(settings, config, values["engine"][1])
 
@@ -171,6 +180,14 @@ def _resume(chosen: dict[str, Any], origin: str) -> None:
     if chosen.setdefault("results", folder) != folder:
         raise ConfigurationError(f"{origin}: {folder} is not the folder of --kv-results; give one of the two")
     chosen["resume"] = True
+
+
+def _baseline(chosen: dict[str, Any], origin: str, update_origin: str) -> None:
+    path, update = chosen.get("baseline"), chosen.get("update_baseline", False)
+    if update and path is None:
+        raise ConfigurationError(f"{update_origin}: which one? Name it with --kv-baseline=FILE")
+    if path is not None and not update and not path.exists():
+        raise ConfigurationError(f"{origin}: there is no {path}; make it with --kv-update-baseline")
 
 
 def _rename(chosen: dict[str, Any], origin: str) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..endpoint import Endpoint
     from ..model import Expectation, Finding, Grain, Measurement, ResetMode, ServiceLevel, Verdict
     from ..slo.asked import SpeedUpAsked
+    from .comparison import Comparison
     from .resuming import Attempt
 
 
@@ -28,9 +29,11 @@ class TestState:
         grains: by endpoint and model, what the probes of this session have found of its cache.
         level: what its ``kv_slo`` marker asks, None without one.
         speed_up: what its ``kv_speedup`` marker asks, None without one.
+        comparison: what its ``kv_regression`` marker asks, and of which baseline; None without one.
 
     Attributes:
         measurements: every window of this attempt.
+        sent: of each of them, the digest of what was sent and how; None: nothing tells.
         speedups: windows of the same prompts, cold and warm; the warm ones are among the measurements.
         probes: outcomes of this attempt's probes, one line each.
         resume: what is known of the attempt when results are kept; None: they are not.
@@ -50,13 +53,16 @@ class TestState:
         *,
         level: ServiceLevel | None = None,
         speed_up: SpeedUpAsked | None = None,
+        comparison: Comparison | None = None,
     ) -> None:
         self.expectation = expectation
         self.level = level
         self.speed_up = speed_up
+        self.comparison = comparison
         self.reset = reset
         self.series = run
         self.measurements: list[Measurement] = []
+        self.sent: list[str | None] = []
         self.speedups: list[tuple[Measurement, Measurement]] = []
         self.probes: list[str] = []
         self.faults: list[Finding] = []  # of the cache itself, found by probes
@@ -70,10 +76,25 @@ class TestState:
     @property
     def asks(self) -> bool:
         """True when a marker asks something of what is measured; without one only validity is judged, and told."""
+        return self.asks_more or self.comparison is not None
+
+    @property
+    def asks_more(self) -> bool:
+        """True when a marker asks something else than a comparison with a baseline."""
         return (self.expectation, self.level, self.speed_up) != (None, None, None)
 
+    def keep(self, measurement: Measurement, sent: str | None = None) -> None:
+        """Take a measurement into the test.
+
+        Args:
+            measurement: what was measured.
+            sent: the digest of what was sent and how, without nonce and seed; None: nothing tells.
+        """
+        self.measurements.append(measurement)
+        self.sent.append(sent)
+
     def verdict(self) -> Verdict:
-        """Return the verdict on all that was measured so far."""
+        """Return the verdict on all that was measured so far, as far as it needs no baseline."""
         from ..slo.verdict import judge_test
 
         return judge_test(self.expectation, self.measurements, self.level, self.speed_up, self.speedups)

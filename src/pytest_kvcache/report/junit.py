@@ -10,12 +10,14 @@
 ``kv_slo``                                what became of all limits to latency and throughput: the worst of them
 ``kv_ttft_p95``, ``kv_goodput``, ...      the value of each such limit, under the name that the marker gives it, in
                                           seconds, tok/s or req/s; the worst value where several runs are judged
+``kv_regression``                         what became of all comparisons with the baseline: the worst of them
 ``kv_level``                              of a level that was kept: ``concurrency 20`` or ``2.5 req/s``
 ``kv_limit``                              of a search: the highest level that held, as a number; empty when none did
 ``kv_output_tok_s``                       of a level, and of a limit: generated tokens per second
 ========================================= ==============================================================================
 
-A test without limits and levels has none of the last five. Those of each of several runs begin with ``kv_1_``, ...
+A test without limits, baseline and levels has none of the last six. Those of each of several runs begin with
+``kv_1_``, ...
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from .plain import Record
 
 PREFIX = "kv_"
 _NUMBERS = ("verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens")
-_LOAD = ("slo", "level", "limit")
+_LOAD = ("slo", "regression", "level", "limit")
 _OBJECTIVE = f"({'|'.join(get_args(Metric))})(_(ttft|e2e))?(_({'|'.join((*get_args(Statistic), 'avg'))}))?"
 _OURS = re.compile(
     rf"{PREFIX}(engine|findings|saved_tokens|saved_money|(\d+_)?({'|'.join((*_NUMBERS, *_LOAD))}|{_OBJECTIVE}))"
@@ -52,6 +54,8 @@ def properties(record: Record) -> list[tuple[str, str]]:
     ]
     found += _saved(record["saved"])
     found += _load(PREFIX, record["objectives"], runs[0] if len(runs) == 1 else None)
+    if record["regressions"]:
+        found.append((f"{PREFIX}regression", min((one["verdict"] for one in record["regressions"]), key=_WORST.index)))
     if len(runs) > 1:
         for number, run in enumerate(runs, 1):
             prefix = f"{PREFIX}{number}_"

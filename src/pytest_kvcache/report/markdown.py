@@ -25,6 +25,7 @@ _COLUMNS = (
     "TTFT p50/p95",
     "output",
     "limits",
+    "against the baseline",
 )
 _CUT = "\n**Cut off here: there is no room for more. Everything: `--kv-markdown=FILE`.**\n"
 
@@ -38,7 +39,7 @@ def markdown(document: dict[str, Any]) -> list[str]:
     checks = document["checks"]
     parts = [_opening(document)]
     if checks:
-        lines = table(told([_COLUMNS, *map(_row, checks)]), words=("verdict", "test", "limits"))
+        lines = table(told([_COLUMNS, *map(_row, checks)]), words=("verdict", "test", *_COLUMNS[-2:]))
         parts += ["\n" + "\n".join(lines[:2]) + "\n", *(f"{line}\n" for line in lines[2:])]
     parts += [_details(check) for check in checks if check["verdict"] != "pass"]
     parts += [part for check in checks for part in _searches(check)]
@@ -97,7 +98,14 @@ def _row(check: Record) -> tuple[str, ...]:
         cells.ttft(figures),
         cells.output(figures),
         "<br>".join(map(_limit, check["objectives"])),
+        "<br>".join(map(_compared, check["regressions"])),
     )
+
+
+def _compared(one: Record) -> str:
+    """Return what became of a comparison."""
+    verdict = "" if one["verdict"] == "pass" else f" **{one['verdict']}**"
+    return f"{text(one['sentence'], _NAME)}{verdict}"
 
 
 def _limit(objective: Record) -> str:

@@ -21,6 +21,11 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
                            before they were sent; ``busy``: CPU of the busiest of ``processes``, 0..1; None: none sent
 ``objectives``             limits to latency and throughput: ``verdict``, ``value`` and its interval ``low``..``high``
                            (95 %), ``limit`` in ``unit`` (``at_most``, or at least), ``samples``; of each run too
+``regressions``            comparisons with a baseline: ``baseline`` and ``measured``, the ``change`` with its interval
+                           ``low``..``high`` (98 %), ``p``, the runs on each side, what is ``allowed``; these are
+                           shares of the baseline where ``relative``, else in the metric's unit
+``context``                under which circumstances it was measured, for comparisons; None: nothing was
+``values``                 what can be compared: groups of runs of the same load, of each metric one value a run
 ``sweep``                  ``name``, and ``axes`` by their names: the test's place in a sweep; None: in none
 ``statements``             one line each: how runs at several levels compare; of a run: where the time of its whole
                            window went, and what stood in the way
@@ -52,9 +57,11 @@ from .. import bottleneck, distribution, trend
 from ..model import Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
 from ..model.loss import TITLES
 from ..overview import Overview, together
+from ..regression.baseline import groups_plain
+from ..regression.values import Entry
 from ..savings.saving import saving
 from ..turns import Turns
-from . import counted, loads, phases
+from . import compared, counted, loads, phases
 from . import saved as savings
 from .plain import Record as Record
 from .plain import latency
@@ -69,6 +76,7 @@ def check_record(
     probes: Sequence[str] = (),
     *,
     sweep: Record | None = None,
+    entry: Entry | None = None,
 ) -> Record:
     """Return the record of one test: the verdict on all of its runs, then each run.
 
@@ -78,6 +86,7 @@ def check_record(
         runs: each measurement with the verdict on it alone.
         probes: what the test's probes found.
         sweep: which place the test has in a sweep; None: none.
+        entry: what of it can be compared; None: nothing.
     """
     measurements = [measurement for measurement, _ in runs]
     seen = [Overview.of(measurement.exchanges) for measurement in measurements]
@@ -88,6 +97,9 @@ def check_record(
         "nodeid": visible(nodeid),
         **_judged(verdict),
         "findings": [_finding(f) for f in verdict.findings],
+        "regressions": compared.regressions(verdict.regressions),
+        "context": None if entry is None or entry.context is None else dict(entry.context),
+        "values": [] if entry is None else groups_plain(entry.groups),
         "probes": [visible(line) for line in probes],
         **_measured(measurements, together(seen)),
         "statements": [visible(line) for line in trend.of_levels(measurements)],

@@ -31,7 +31,7 @@ def section(record: Record) -> str:
 def evidence(record: Record) -> list[str]:
     """Return what stands between the sentence and the findings."""
     several = len(kept(record)) > 1
-    lines = [*_objectives(record), *_arithmetic(record)]
+    lines = [*_objectives(record), *_regressions(record), *_arithmetic(record)]
     lines += _timing(record) if not several else [f"  failed: {_errors(record)}"] if record["errors"] else []
     lines += _runs(record)
     if is_load(record):
@@ -42,8 +42,8 @@ def evidence(record: Record) -> list[str]:
 
 
 def untold(record: Record) -> list[Record]:
-    """Return the findings that are not told with an objective."""
-    told = {objective["sentence"] for objective in record["objectives"]}
+    """Return the findings that are not told with an objective or a comparison."""
+    told = {one["sentence"] for one in (*record["objectives"], *record["regressions"])}
     return [finding for finding in record["findings"] if finding["sentence"] not in told]
 
 
@@ -68,6 +68,16 @@ def _objectives(record: Record) -> list[str]:
         notes = "; ".join(note for note in one["note"].split("; ") if note not in said)
         lines.append(f"  {one['verdict']:<{width}}  {said}{f' ({notes})' if notes else ''}")
     return lines
+
+
+def _regressions(record: Record) -> list[str]:
+    """Return one line for each of several comparisons with the baseline; a single one is in the sentence on the test."""
+    compared = record["regressions"]
+    if len(compared) == 1 and compared[0]["sentence"] in record["sentence"]:
+        return []
+    width = max((len(one["verdict"]) for one in compared), default=0)
+    findings = {finding["sentence"]: _finding(finding) for finding in record["findings"]}
+    return [f"  {one['verdict']:<{width}}  {findings.get(one['sentence'], one['sentence'])}" for one in compared]
 
 
 def _runs(record: Record) -> list[str]:

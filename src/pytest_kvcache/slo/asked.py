@@ -30,7 +30,8 @@ def _objectives() -> Iterator[tuple[str, Metric, Statistic, bool]]:
     yield from ((metric, metric, "total", metric == "error_rate") for metric in _TOTALS)
 
 
-_KNOWN: dict[str, tuple[Metric, Statistic, bool]] = {name: (m, s, most) for name, m, s, most in _objectives()}
+KNOWN: dict[str, tuple[Metric, Statistic, bool]] = {name: (m, s, most) for name, m, s, most in _objectives()}
+"""Metric, statistic and whether the limit is one from above, by the names that limits have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,13 @@ def service_level(limits: Mapping[str, object]) -> ServiceLevel:
     """
     given = {name: value for name, value in limits.items() if value is not None}
     for name, value in given.items():
-        if name not in _KNOWN and name not in _EACH:
+        if name not in KNOWN and name not in _EACH:
             raise ConfigurationError(_unknown(name))
         _check(name, value)
     each = PerRequest(**{name: _number(given[name]) for name in _EACH if name in given})
     asked = tuple(
         Objective(metric, statistic, _number(given[name]), at_most, name)
-        for name, (metric, statistic, at_most) in _KNOWN.items()
+        for name, (metric, statistic, at_most) in KNOWN.items()
         if name in given
     )
     _check_together(asked, each)
@@ -106,7 +107,7 @@ def _check_together(asked: tuple[Objective, ...], each: PerRequest) -> None:
 
 
 def _check(name: str, value: object) -> None:
-    metric = _KNOWN[name][0] if name in _KNOWN else name
+    metric = KNOWN[name][0] if name in KNOWN else name
     number = _number(value) if is_number(value) else math.nan
     if metric == "error_rate":
         wrong, expected = not 0 <= number <= 1, "a share between 0 and 1, such as 0.01"
@@ -123,7 +124,7 @@ def _check(name: str, value: object) -> None:
 
 
 def _unknown(name: str) -> str:
-    close = get_close_matches(name, [*_KNOWN, *_EACH], 1)
+    close = get_close_matches(name, [*KNOWN, *_EACH], 1)
     hint = f", did you mean {close[0]}=" if close else ""
     return (
         f"{name}= is no limit of a service level{hint}; there are {', '.join(_LATENCIES)}, each with"

@@ -95,7 +95,7 @@ def samples_of(measurements: Sequence[Measurement], each: PerRequest) -> list[Sa
     alike = len({m.title for m in measurements}) > 1 or len(levels) < len(groups)
     found = []
     for number, group in enumerate(groups, 1):
-        sample = _together([_sample(m, each) for m in group])
+        sample = _together([sample_of(m, each) for m in group])
         where = "" if len(groups) == 1 else _where(group[0], number, len(groups), named=alike)
         found.append(replace(sample, where=where))
     return found
@@ -107,7 +107,8 @@ def _where(m: Measurement, number: int, of: int, *, named: bool) -> str:
     return f"at {m.stretch.level}" + (f" in run {number} of {of}" if named else "")
 
 
-def _sample(m: Measurement, each: PerRequest) -> Sample:
+def sample_of(m: Measurement, each: PerRequest) -> Sample:
+    """Return what one measurement gave, a repetition of a level by itself."""
     exchanges = list(_counted(m))
     whole = [e for e in exchanges if e.ok]
     untold = sum(e.completion_tokens is None for e in whole)

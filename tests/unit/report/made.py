@@ -19,12 +19,14 @@ from pytest_kvcache.model import (
     Objective,
     Period,
     PerRequest,
+    Regression,
     ServerFacts,
     Stretch,
     Tokens,
     Verdict,
 )
 from pytest_kvcache.model.objective import Reached
+from pytest_kvcache.regression.values import Entry, Group
 from pytest_kvcache.report.record import Record, check_record
 from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace
@@ -50,9 +52,9 @@ def judged(*measurements: Measurement, **more: Any) -> Record:
     query = sum(m.counters.query for m in measurements if m.counters)
     hit = sum(m.counters.hit for m in measurements if m.counters)
     rate = hit / query if query else None
-    nodeid, sweep = more.pop("nodeid", "test_a.py::test"), more.pop("sweep", None)
+    nodeid, sweep, entry = more.pop("nodeid", "test_a.py::test"), more.pop("sweep", None), more.pop("entry", None)
     verdict = Verdict(more.pop("status", "fail"), "hit rate ...", rate, hit, query, source="counters", **more)
-    return check_record(nodeid, verdict, [(m, verdict) for m in measurements], sweep=sweep)
+    return check_record(nodeid, verdict, [(m, verdict) for m in measurements], sweep=sweep, entry=entry)
 
 
 def lines(record: Record) -> list[str]:
@@ -95,6 +97,29 @@ def search(*periods: Period, held: int | None = 12, breached: int | None = 14, *
     kept = None if level is None else stretch(level, output_tokens=4800.0, requests=60)
     limit = Limit(level, beyond, periods, more.pop("converged", True), kept, "concurrency 12 held ...", *ASKED)
     return replace(measured({"0": Tokens(1000, {"local": 700})}), stretch=kept, limit=limit, **more)
+
+
+ENTRY = Entry(
+    {
+        "engine": "vllm",
+        "variant": "v1",
+        "engine_version": "0.32.0",
+        "model": "m",
+        "block_size": 16,
+        "simulated": False,
+        "counted": "tokens by counters",
+        "workload": "a title",
+        "sent": "0123456789ab",
+    },
+    [Group("", 2, {"hit_rate": [0.7, None]})],
+)
+
+
+def regressed(name: str = "ttft_p95", verdict: Reached = "fail", where: str = "", **more: Any) -> Regression:
+    """What became of a comparison of TTFT."""
+    figures = {"baseline": 0.12, "measured": 0.138, "change": 0.15, "low": 0.11, "high": 0.19, "p": 0.004}
+    told = {"allowed": 0.1, "relative": True, "n": 5, "n_baseline": 6, "sentence": "TTFT p95 rose from ...", **figures}
+    return Regression(name, where, verdict, **(told | more))
 
 
 def reached(name: str = "ttft_p95", verdict: Reached = "pass", value: float | None = 1.31, note: str = "") -> Attained:

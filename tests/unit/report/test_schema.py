@@ -32,7 +32,24 @@ from pytest_kvcache.report.document import SCHEMA, document
 from pytest_kvcache.savings.prices import Prices, Rates
 
 from ...documents import errors
-from .made import CUT, FACTS, LATE, REFUSED, TEN, WHOLE, at, judged, measured, reached, samples, search, stretch, swept
+from .made import (
+    CUT,
+    ENTRY,
+    FACTS,
+    LATE,
+    REFUSED,
+    TEN,
+    WHOLE,
+    at,
+    judged,
+    measured,
+    reached,
+    regressed,
+    samples,
+    search,
+    stretch,
+    swept,
+)
 
 PLAIN = {"0": Tokens(1000, {"local": 700, "host": 100}, 1000)}
 
@@ -72,6 +89,7 @@ def everything() -> dict[str, Any]:
         judged(at(8), replace(measured(PLAIN), stretch=stretch(Level(rate=2.5)))),
         judged(search(period), sweep=sweep),
         judged(search(held=None, breached=None)),
+        judged(rich, regressions=(regressed(where="concurrency 8"),), entry=ENTRY),
         judged(status="inconclusive"),
     ]
     curves = [{"nodeid": "test_a.py::test", **outline(swept(sampled=sampled))} for sampled in (False, True)]
