@@ -55,9 +55,9 @@ class Comparison:
     @property
     def decides(self) -> object:
         """What a verdict depends on besides what is measured: a stored one is only good for the same."""
-        from ..regression.baseline import plain
+        from ..regression import plain
 
-        before = None if self.before is None else plain(self.before)
+        before = None if self.before is None else plain.entry(self.before)
         return {"adopts": self.adopts, "allowed": sorted(self.asked.allowed), "before": before}
 
     def join(self, verdict: Verdict, now: Entry, *, only: bool) -> Verdict:

@@ -211,11 +211,11 @@ def _entry(state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
     """Return the values of the test that may be compared, with those of before or by those to come."""
     from ..regression.context import context_of
     from ..regression.values import Entry, groups_of
-    from ..report.compared import shown
+    from ..report.text import visible
 
     each = None if state.level is None else state.level.each
     entry = Entry(context_of(runs, state.sent, state.expectation), groups_of(runs, state.sent, each))
-    return shown(entry)  # files hold it so, and what is compared with them has to be the same
+    return entry.shown(visible)  # files hold it so, and what is compared with them has to be the same
 
 
 def _keep(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import plain
 from .asked import Allowed, Asked
 from .metrics import METRICS
 from .values import BOUNDS, COUNTS, Entry, Group
@@ -23,26 +24,6 @@ def narrowed(entry: Entry, names: Sequence[str]) -> Entry:
     return Entry(entry.context, groups)
 
 
-def plain(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON has it."""
-    return {
-        "context": None if entry.context is None else dict(entry.context),
-        "groups": groups_plain(entry.groups),
-    }
-
-
-def groups_plain(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return values as JSON has them."""
-    return [
-        {
-            "where": group.where,
-            "runs": group.runs,
-            "values": {name: list(values) for name, values in group.values.items()},
-        }
-        for group in groups
-    ]
-
-
 def entry_of(check: Mapping[str, Any]) -> Entry:
     """Return what a record holds to be compared with later."""
     return Entry(check["context"], [Group(each["where"], each["runs"], each["values"]) for each in check["values"]])
@@ -56,7 +37,7 @@ def asked_of(check: Mapping[str, Any]) -> Asked:
 
 def text(entries: Mapping[str, Entry]) -> str:
     """Return the file: sorted by test, indented, the values of a metric on one line."""
-    checks = {nodeid: plain(entry) for nodeid, entry in sorted(entries.items())}
+    checks = {nodeid: plain.entry(entry) for nodeid, entry in sorted(entries.items())}
     return _text({"schema": SCHEMA, "checks": checks}) + "\n"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..errors import ConfigurationError
 from . import baseline
-from .values import Entry, Group
+from .values import Entry, Group, Session
 
 DOCUMENT = "pytest-kvcache/1"
 
@@ -64,21 +62,6 @@ class _Document(BaseModel):
     endpoint: str | None = None
     interrupted: bool = False
     checks: list[_Check]
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A document of a session, as far as sessions are compared.
-
-    Attributes:
-        name: of the file.
-        interrupted: it was stopped before its end.
-        checks: verdict and values of each test.
-    """
-
-    name: str
-    interrupted: bool
-    checks: Mapping[str, tuple[str, Entry]]
 
 
 def read_baseline(path: Path) -> dict[str, Entry]:

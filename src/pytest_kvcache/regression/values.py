@@ -6,8 +6,8 @@ A percentile is only a value where the run has enough samples for it, by the rul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ..model import Finding, Measurement, PerRequest, Severity, Verdict
 from ..slo.figures import figure, needed
@@ -51,6 +51,28 @@ class Entry:
 
     context: Context | None
     groups: Sequence[Group]
+
+    def shown(self, visible: Callable[[str], str]) -> Entry:
+        """Return it with texts that can be shown; others wrote them."""
+        told = self.context
+        if told is not None:
+            told = {name: visible(value) if isinstance(value, str) else value for name, value in told.items()}
+        return Entry(told, [replace(group, where=visible(group.where)) for group in self.groups])
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A document of a session, as far as sessions are compared.
+
+    Attributes:
+        name: of the file.
+        interrupted: it was stopped before its end.
+        checks: verdict and values of each test.
+    """
+
+    name: str
+    interrupted: bool
+    checks: Mapping[str, tuple[str, Entry]]
 
 
 def groups_of(

@@ -57,11 +57,11 @@ from .. import bottleneck, distribution, trend
 from ..model import Divergence, Finding, Measurement, ServerFacts, Verdict, Waterfall
 from ..model.loss import TITLES
 from ..overview import Overview, together
-from ..regression.baseline import groups_plain
+from ..regression import plain
 from ..regression.values import Entry
 from ..savings.saving import saving
 from ..turns import Turns
-from . import compared, counted, loads, phases
+from . import counted, loads, phases
 from . import saved as savings
 from .plain import Record as Record
 from .plain import latency
@@ -97,9 +97,11 @@ def check_record(
         "nodeid": visible(nodeid),
         **_judged(verdict),
         "findings": [_finding(f) for f in verdict.findings],
-        "regressions": compared.regressions(verdict.regressions),
-        "context": None if entry is None or entry.context is None else dict(entry.context),
-        "values": [] if entry is None else groups_plain(entry.groups),
+        "regressions": [
+            {**one, "sentence": visible(one["sentence"])} for one in plain.regressions(verdict.regressions)
+        ],
+        "context": None if entry is None else plain.context(entry),
+        "values": [] if entry is None else plain.groups(entry.groups),
         "probes": [visible(line) for line in probes],
         **_measured(measurements, together(seen)),
         "statements": [visible(line) for line in trend.of_levels(measurements)],

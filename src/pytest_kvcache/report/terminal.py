@@ -71,7 +71,7 @@ def _objectives(record: Record) -> list[str]:
 
 
 def _regressions(record: Record) -> list[str]:
-    """Return one line for each of several comparisons with the baseline; a single one is in the sentence on the test."""
+    """Return one line for each of several comparisons with the baseline; a single one is told with the verdict."""
     compared = record["regressions"]
     if len(compared) == 1 and compared[0]["sentence"] in record["sentence"]:
         return []
