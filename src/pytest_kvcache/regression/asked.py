@@ -74,7 +74,7 @@ def allowed(name: str, value: object) -> Allowed:
     amount, relative = _number(metric, value)
     if amount and (amount > 0) != metric.rising:
         way = "rises" if metric.rising else "falls"
-        turned = value[1:] if isinstance(value, str) and value[:1] in "+-" else f"{abs(amount):g}"
+        turned = f"{100 * abs(amount):g}%" if relative else f"{abs(amount):g}"
         raise ConfigurationError(
             f"{name}={value!r}: it is worse when it {way}, so what may be is written {'+' if metric.rising else '-'}"
             f"{turned}"

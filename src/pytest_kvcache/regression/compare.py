@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..model import Finding, Verdict
+from ..model.objective import Reached
 from .asked import Allowed, Asked
 from .comparing import compare
 from .context import changes
@@ -68,7 +69,7 @@ def _check(
     }
 
 
-def _of_verdicts(old: str, new: str, findings: list[Finding], *, compared: bool) -> list[str]:
+def _of_verdicts(old: str, new: str, findings: list[Finding], *, compared: bool) -> list[Reached]:
     """Return what the tests' own verdicts come to: a pass that is a failure now is worse, whatever the figures say.
 
     One that cannot be told any more only counts by itself where there are no figures: they may be all that is needed.

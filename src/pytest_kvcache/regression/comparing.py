@@ -136,16 +136,15 @@ def _change(allowed: Allowed, before: float, now: float) -> float:
 def _as_samples(allowed: Allowed, blank: Regression, before: Sequence[float], now: Sequence[float]) -> Regression:
     shift = Shift.of(before, now, ALPHA, relative=allowed.relative)
     less = 1.0 if allowed.relative else 0.0
-    change, low, high = (None if v is None else v - less for v in (shift.change, shift.low, shift.high))
+    change = shift.change - less
+    low, high = (None if end is None else end - less for end in (shift.low, shift.high))
     first, second = (before, now) if allowed.metric.rising else (now, before)
     p = ranks.p_above(first, second)
     found = replace(blank, baseline=median(before), measured=median(now), change=change, low=low, high=high, p=p)
-    if not ranks.reachable(len(before), len(now), ALPHA):
+    smallest = _smallest(allowed, shift)
+    if smallest is None or not ranks.reachable(len(before), len(now), ALPHA):
         sentence, advice = wording.too_few(allowed, found)
         return replace(found, sentence=sentence, advice=advice)
-    smallest = _smallest(allowed, shift)
-    if change is None or smallest is None:
-        return wording.told(allowed, found)
     worse, far_end = (change, high) if allowed.metric.rising else (-change, None if low is None else -low)
     if worse > allowed.amount + _EPSILON:
         if p <= ALPHA:
@@ -162,7 +161,7 @@ def _smallest(allowed: Allowed, shift: Shift) -> float | None:
     If everything had been worse by that much more than the near end of the interval, the end would have met no change.
     """
     effect, end = shift.change, shift.low if allowed.metric.rising else shift.high
-    if effect is None or end is None:
+    if end is None:
         return None
     if not allowed.relative:
         return abs(effect - end)

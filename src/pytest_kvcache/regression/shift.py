@@ -20,11 +20,11 @@ class Shift:
     """How far the second set lies from the first.
 
     Attributes:
-        change: second - first, or second / first; None: it cannot be told, half of the values are 0.
+        change: second - first, or second / first; infinite where there was nothing.
         low / high: ends of the interval, each wrong with the probability ``alpha`` at most; None: open.
     """
 
-    change: float | None
+    change: float
     low: float | None
     high: float | None
 
@@ -51,12 +51,10 @@ def _quotient(x: float, y: float) -> float:
     return y / x if x else math.inf
 
 
-def _median(pairs: Sequence[float], *, relative: bool) -> float | None:
+def _median(pairs: Sequence[float], *, relative: bool) -> float:
     low, high = pairs[(len(pairs) - 1) // 2], pairs[len(pairs) // 2]
     if low == high:
         return low
     if not relative:
         return (low + high) / 2
-    if high == math.inf:
-        return None if low == 0 else high
-    return math.sqrt(low) * math.sqrt(high)
+    return math.sqrt(low) * math.sqrt(high)  # never of 0 and infinity: between them stands nothing against nothing

@@ -59,12 +59,10 @@ def too_few(allowed: Allowed, found: Regression) -> tuple[str, str]:
     what += f" at best p={_p(least_p)}, {ALPHA:g} is needed"
     both = ranks.repeats_needed(ALPHA)
     alone = ranks.repeats_needed(ALPHA, found.n_baseline)
-    advice = f"run it {both} times on each side"
-    if found.n_baseline < (both or 0) and alone is not None:
-        advice += f", or {alone} times against this baseline"
-    elif found.n_baseline > (both or 0) and alone is not None:
-        advice = f"run it {alone} times"
-    return what, advice
+    if both is not None and alone is not None and alone <= both:
+        return what, f"run it {alone} times"
+    other = f", or {alone} times against this baseline" if alone is not None else ""
+    return what, f"run it {both} times on each side{other}"
 
 
 def too_wide(allowed: Allowed, found: Regression, smallest: float, enough: int | None) -> tuple[str, str]:

@@ -18,6 +18,7 @@ def page(found: Mapping[str, Any]) -> str:
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["shown"] = side_by_side.shown
+    environment.filters["remarks"] = side_by_side.remarks
     environment.filters["seen"] = visible
     environment.filters["title"] = lambda name: METRICS[name].title
     template = environment.get_template("compare_page.html.jinja")

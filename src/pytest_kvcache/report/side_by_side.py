@@ -92,13 +92,18 @@ def shown(figure: Mapping[str, Any]) -> str:
 
 def _details(check: Mapping[str, Any]) -> Iterator[str]:
     yield f"{_WORDS[check['verdict']]}: {check['nodeid']}"
-    sentences = {one["sentence"] for one in check["regressions"]}
     for one in check["regressions"]:
         if one["sentence"]:
             yield f"  {_WORDS[one['verdict']]}: {one['sentence']}"
+    yield from (f"  -> {remark}" for remark in remarks(check))
+
+
+def remarks(check: Mapping[str, Any]) -> list[str]:
+    """Return the findings on a test with their codes, without what the sentences of its comparisons say already."""
+    sentences = {one["sentence"] for one in check["regressions"]}
+    found = []
     for finding in check["findings"]:
-        advice = finding["advice"]
-        if finding["sentence"] not in sentences:
-            yield f"  -> {finding['sentence']}{f'; {advice}' if advice else ''} [{finding['code']}]"
-        elif advice:
-            yield f"  -> {advice} [{finding['code']}]"
+        told = "" if finding["sentence"] in sentences else finding["sentence"]
+        text = "; ".join(filter(None, (told, finding["advice"])))
+        found += [f"{text} [{finding['code']}]"] if text else []
+    return found
