@@ -97,7 +97,7 @@ class Memory:
     def _why_not(self, record: Record) -> str:
         """Return why the values of a test are no baseline; empty: they are one."""
         if record["verdict"] != "pass":
-            return str(record["verdict"])
+            return "failed" if record["verdict"] == "fail" else "inconclusive"
         return self._bad.get(record["nodeid"], "")
 
     def _tell(
