@@ -28,6 +28,7 @@ def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
         "isolation",
         "slo_gate",
         "trace_capacity",
+        "version_regression",
         "vllm_server",
     }
     for path in folders.values():
@@ -127,3 +128,18 @@ def test_capacity_sweep_finds_a_capacity(pytester: pytest.Pytester, sim: str) ->
     result = run(pytester, "capacity_sweep", *words, "-k", "capacity", "-rA")
     result.assert_outcomes(passed=3, deselected=10)
     result.stdout.fnmatch_lines(["*concurrency * held over * periods*"])
+
+
+def test_version_regression(pytester: pytest.Pytester, sim: str, start_sim: Callable[..., str]) -> None:
+    """The baseline of one engine, against one that evicts and takes 50 ms for what took none."""
+    base = "--kv-baseline=kv-baseline.json"
+    words = ("--repeats=5", "--kv-sample-interval=0")
+    made = run(pytester, "version_regression", f"--kv-endpoint={sim}", base, "--kv-update-baseline", *words)
+    made.assert_outcomes(passed=2)
+    made.stdout.fnmatch_lines(["baseline kv-baseline.json: 2 new, 0 changed, 0 as they were"])
+    worse = start_sim("--capacity-blocks", "140", "--prefill-rate", "10000")
+    history = "--kv-history=kv-history.jsonl"
+    result = run(pytester, "version_regression", f"--kv-endpoint={worse}", base, history, *words)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["hit rate fell from 0.703 to *KV208*", "TTFT p50 rose from *p=0.004, 5 runs*KV208*"])
+    assert len((pytester.path / "kv-history.jsonl").read_text().splitlines()) == 2

@@ -107,6 +107,21 @@ def test_workers_measure_and_the_controller_writes(pytester: pytest.Pytester, ru
     assert (pytester.path / "two.json").read_bytes() == one
 
 
+@pytest.mark.usefixtures("run")  # its ini file
+def test_a_test_that_was_interrupted_or_fails_at_its_end_is_no_baseline(pytester: pytest.Pytester, sim: str) -> None:
+    """Ctrl-C behind the first of several runs leaves a record that looks like a pass."""
+    fixture = "\n@pytest.fixture\ndef broken():\n    yield\n    assert False\n"
+    late = check("test_late").replace("(kv, kv_workload)", "(kv, kv_workload, broken)")
+    pytester.makepyfile(test_a=HEAD + fixture + late + check("test_stopped", after="raise KeyboardInterrupt"))
+    words = ("-p", "no:cacheprovider", f"--kv-endpoint={sim}", *QUICK, *MAKE)
+    result = pytester.runpytest_subprocess(*words)  # in this process it would end all
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert not (pytester.path / "base.json").exists()
+    result.stdout.fnmatch_lines(
+        ["*1 not written, failed: test_a.py::test_late", "*1 not written, interrupted: test_a.py::test_stopped"]
+    )
+
+
 def test_a_quiet_session_tells_what_was_not_written(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(test_a=HEAD + check("test_good") + check("test_body", after="assert False"))
     result = run(f"--kv-endpoint={sim}", *QUICK, *MAKE, "-q")

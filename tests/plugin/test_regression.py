@@ -313,3 +313,24 @@ def test_it(kv, kv_endpoint):
     result = run(f"--kv-endpoint={sim}", *QUICK, COMPARE, "-rA")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*hit rate rose from *"])
+
+
+def test_a_test_that_knows_nothing_of_it_is_measured_whole(
+    pytester: pytest.Pytester, run: Run, sim: str, baseline: Callable[..., None]
+) -> None:
+    source = f"""
+import urllib.request
+import pytest
+
+@pytest.mark.kv_regression
+def test_it():
+    for _ in range(2):
+        body = b'{{"model": "sim", "prompt": "' + b"whole " * 200 + b'", "max_tokens": 1}}'
+        head = {{"Content-Type": "application/json"}}
+        urllib.request.urlopen(urllib.request.Request("{sim}/v1/completions", data=body, headers=head)).close()
+"""
+    baseline(source)
+    result = run(f"--kv-endpoint={sim}", *QUICK, COMPARE, "--kv-report=kv.json")
+    result.assert_outcomes(passed=1)
+    (check,) = checks(pytester.path / "kv.json").values()
+    assert check["context"]["workload"] == "the whole test"

@@ -31,17 +31,15 @@ class Memory:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._session = os.urandom(8).hex()
-        self._bad: dict[str, str] = {}  # tests that did not pass, with what they did
+        self._ended: dict[str, str] = {}  # how the last attempt of each test did
         self._before: set[str] = set()  # tests that an earlier session measured
         self._lines: list[str] = []
 
     def take(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of one that is run again only the last attempt counts."""
         nodeid = report.nodeid
-        if report.when == "setup":
-            self._bad.pop(nodeid, None)
-        if report.failed or (report.when == "call" and not report.passed):
-            self._bad[nodeid] = "failed" if report.failed else report.outcome
+        if report.when == "call" or report.failed:
+            self._ended[nodeid] = report.outcome
         kept: Mapping[str, object] | None = getattr(report, KEPT, None)
         if kept is not None and kept["before"]:
             self._before.add(nodeid)
@@ -98,7 +96,8 @@ class Memory:
         """Return why the values of a test are no baseline; empty: they are one."""
         if record["verdict"] != "pass":
             return "failed" if record["verdict"] == "fail" else "inconclusive"
-        return self._bad.get(record["nodeid"], "")
+        ended = self._ended.get(record["nodeid"], "interrupted")  # it has no report
+        return "" if ended == "passed" else ended
 
     def _tell(
         self,

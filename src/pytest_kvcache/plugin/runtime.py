@@ -55,8 +55,9 @@ class Runtime:
             item.stash[_COMPARISON] = comparison
             if expectation is not None:
                 item.stash[_EXPECTATION] = expectation
-                if _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
-                    item.fixturenames.append(_ENDPOINT_FIXTURE)
+            asks = expectation is not None or comparison is not None
+            if asks and _ENDPOINT_FIXTURE not in _names(item) and isinstance(item, pytest.Function):
+                item.fixturenames.append(_ENDPOINT_FIXTURE)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -165,7 +166,8 @@ def _whole_test(item: pytest.Item, state: TestState) -> AbstractContextManager[N
     from ..endpoint import Endpoint
 
     endpoint = item.funcargs.get(_ENDPOINT_FIXTURE) if isinstance(item, pytest.Function) else None
-    if state.expectation is None or _RUNNER_FIXTURE in _names(item) or not isinstance(endpoint, Endpoint):
+    asks = state.expectation is not None or state.comparison is not None
+    if not asks or _RUNNER_FIXTURE in _names(item) or not isinstance(endpoint, Endpoint):
         return nullcontext()
     from .observing import observed
 
