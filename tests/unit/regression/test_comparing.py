@@ -158,6 +158,23 @@ def test_a_spread_that_hides_what_is_allowed() -> None:
     assert "runs on each side would probably do" in found.advice
 
 
+def test_what_could_have_been_told_and_how_many_runs_would_do() -> None:
+    """By hand: of 25 quotients the second from below is 8/11, the second from above 11/8, the middle one 1."""
+    wide = [0.08, 0.09, 0.10, 0.11, 0.12]
+    found = times(wide, wide)
+    assert found.reached == "inconclusive"
+    assert found.sentence.endswith(": no change below +37.5 % could have been told from none")  # 11/8 - 1
+    assert found.advice == "about 86 runs on each side would probably do; or allow more"  # 5 x (1.1 x 3.75)^2 = 85.08
+    found = times(wide, wide, "-10%", "output_tok_s")
+    assert found.reached == "inconclusive"
+    assert found.sentence.endswith(": no change below -27.3 % could have been told from none")  # 8/11 - 1
+    found = times(wide, wide, 0.01)
+    assert found.sentence.endswith(": no change below +30.00 ms could have been told from none")  # 0.11 - 0.08
+    assert times([1e-9, 0.1, 0.1, 0.1, 0.2], [1e-9, 0.1, 0.1, 0.1, 9.0]).advice.startswith(
+        "allow more, or make the runs"
+    )
+
+
 def test_a_wide_spread_does_not_hide_that_it_is_far_better() -> None:
     found = times([0.8, 0.9, 1.0, 1.1, 1.2], [0.08, 0.09, 0.10, 0.11, 0.12])
     assert found.reached == "pass"
