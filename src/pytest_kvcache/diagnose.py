@@ -1,6 +1,7 @@
 """What is wrong with a measurement, or worth knowing about it: rules over the evidence, each with a stable code.
 
 ======  ===============================================================================================
+KV100   an error that no other code names
 KV101   the counters that the engine profile names are absent
 KV102   a counter fell: the engine restarted
 KV103   more query tokens than were sent: another client, or double counting
@@ -25,6 +26,7 @@ KV121   a reply or a metrics page cannot be understood
 KV122   a reply reports its whole prompt as cached, which this engine cannot do
 KV123   what was asked for lies inside the room that printed digits or failed requests leave
 KV124   this version's counters are known not to mean what they say
+KV125   a trace that cannot be read, or does not tell what is asked of it
 KV126   too few samples for what is asked of latency or throughput, or none
 KV127   the load generator was the bottleneck
 KV128   the cold run of a speed-up found its prompts in the cache

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +26,12 @@ def test_every_recipe_has_a_conftest_and_a_test_and_is_run_here() -> None:
     assert set(folders) == {
         "agent_conversation",
         "capacity_sweep",
+        "ci_gate",
         "first_test",
         "hosted_provider",
         "isolation",
+        "parallel",
+        "router_fleet",
         "slo_gate",
         "trace_capacity",
         "version_regression",
@@ -143,3 +149,81 @@ def test_version_regression(pytester: pytest.Pytester, sim: str, start_sim: Call
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["hit rate fell from 0.703 to *KV208*", "TTFT p50 rose from *p=0.004, 5 runs*KV208*"])
     assert len((pytester.path / "kv-history.jsonl").read_text().splitlines()) == 2
+
+
+GATE = EXAMPLES / "ci_gate"
+
+
+def commands(path: Path) -> list[str]:
+    """The pytest commands of a workflow or of the console blocks of a page."""
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    return re.findall(r"^ *(?:- run: |run: |\$ )((?:\w+=\S+ )*pytest .*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["kv-cache.yml", "README.md"])
+def test_ci_gate_as_the_job_runs_it(
+    pytester: pytest.Pytester, sim: str, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    (command,) = commands(GATE / page)
+    monkeypatch.setenv("PYTEST_KV_ENDPOINT", sim)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    program, folder, *words = shlex.split(command.replace("http://127.0.0.1:8000", sim))
+    assert (program, folder) == ("pytest", "conftest_examples/ci_gate")
+    run(pytester, "ci_gate", *words).assert_outcomes(passed=2)
+    assert {path.name for path in pytester.path.glob("*.*")} >= {"junit.xml", "kv.json", "summary.md"}
+
+
+def test_ci_gate_is_closed_where_the_cache_is_off(pytester: pytest.Pytester, start_sim: Callable[..., str]) -> None:
+    result = run(pytester, "ci_gate", f"--kv-endpoint={start_sim('--no-prefix-caching')}")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["inconclusive: *prefix cache is off*KV107*"])
+
+
+def test_ci_gate_is_closed_without_an_endpoint(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_KV_ENDPOINT", raising=False)
+    assert run(pytester, "ci_gate", "-o", "kv_require=true").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_router_fleet_by_prefix(pytester: pytest.Pytester, start_sim: Callable[..., str]) -> None:
+    url = start_sim("--engines", "4", "--routing", "prefix")
+    run(pytester, "router_fleet", f"--kv-endpoint={url}").assert_outcomes(passed=3)
+
+
+def test_router_fleet_in_turn(pytester: pytest.Pytester, start_sim: Callable[..., str]) -> None:
+    """52 requests of 13 prefixes in turn over 4 engines: no prefix comes to an engine twice, so nothing hits."""
+    url = start_sim("--engines", "4")
+    result = run(pytester, "router_fleet", f"--kv-endpoint={url}", f"--kv-metrics=fleet={url}/metrics")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["hit rate 0.000, *: 0 of 54,080 tokens hit*4 engines with 13 misses each*KV308*"])
+
+
+def test_router_fleet_misses_an_engine_that_nobody_asks(
+    pytester: pytest.Pytester, start_sim: Callable[..., str]
+) -> None:
+    url = start_sim("--engines", "3", "--routing", "prefix")
+    run(pytester, "router_fleet", f"--kv-endpoint={url}", "-k", "left_out").assert_outcomes(failed=1, deselected=2)
+
+
+def looked_up(url: str) -> float:
+    with urllib.request.urlopen(f"{url}/metrics") as page:
+        return sum(
+            float(line.split()[-1])
+            for line in page.read().decode().splitlines()
+            if line.startswith("sim:prefix_cache_queries_total")
+        )
+
+
+def test_parallel_on_one_server(pytester: pytest.Pytester, sim: str) -> None:
+    shutil.copytree(EXAMPLES / "parallel", pytester.path, dirs_exist_ok=True)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", f"--kv-endpoint={sim}")
+    result.assert_outcomes(passed=4)
+
+
+def test_parallel_on_a_server_for_each_worker(
+    pytester: pytest.Pytester, start_sim: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = start_sim(), start_sim()
+    monkeypatch.setenv("KV_ENDPOINTS", " ".join(urls))
+    shutil.copytree(EXAMPLES / "parallel", pytester.path, dirs_exist_ok=True)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2").assert_outcomes(passed=4)
+    assert all(looked_up(url) > 0 for url in urls)

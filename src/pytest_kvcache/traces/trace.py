@@ -58,7 +58,7 @@ class Trace:
         strict: bool = True,
         notes: Sequence[Note] = (),
     ) -> None:
-        """Read it once; :func:`~pytest_kvcache.traces.open_trace` and :meth:`of` make traces.
+        """Read it once; :func:`~pytest_kvcache.open_trace` and :meth:`of` make traces.
 
         Args:
             reading: gives the rows.
@@ -103,7 +103,7 @@ class Trace:
                 memory.
             block_size: tokens of a block; None when rows say it themselves, or have no ids.
             name: for errors and reports.
-            bytes_per_token / ids / order / strict: as for :func:`~pytest_kvcache.traces.open_trace`.
+            bytes_per_token / ids / order / strict: as for :func:`~pytest_kvcache.open_trace`.
 
         Raises:
             TraceError: a row does not fit, or there is none.

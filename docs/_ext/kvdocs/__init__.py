@@ -1,0 +1,52 @@
+"""The reference pages: where a page says ``{kv-generated} NAME``, what the code tells of NAME takes that place.
+
+Nothing generated is checked in. A page holds a fenced block ``{kv-generated} NAME`` without content; each NAME is a
+function of this package that reads the code (signatures, option tables, profiles, the schema) and returns Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import api, engines, findings, fixtures, markers, options, outputs, pages, parameters, simulator
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "api": api.public,
+    "engines": engines.overview,
+    "engine-details": engines.details,
+    "errors": api.errors,
+    "findings": findings.listed,
+    "fixtures": fixtures.listed,
+    "further-pages": pages.further,
+    "junit": outputs.junit,
+    "markers": markers.listed,
+    "options": options.listed,
+    "parameters": parameters.listed,
+    "schema": outputs.keys,
+    "simulator": simulator.listed,
+}
+_BLOCK = re.compile(r"^```\{kv-generated\} (\S+)\n```$", re.MULTILINE)
+
+
+def filled(text: str) -> str:
+    """Return the source of a page with its generated parts in place.
+
+    Raises:
+        KeyError: a part that nobody generates.
+    """
+    return _BLOCK.sub(lambda block: GENERATORS[block[1]]().strip(), text)
+
+
+def _read(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = pages.inside(filled(source[0]))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.connect("source-read", _read)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
