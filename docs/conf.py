@@ -16,6 +16,8 @@ version = release = version_of(project)
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "kvdocs"]
 exclude_patterns = ["_ext"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"{project} {version}"
 html_copy_source = False
 html_show_sourcelink = False
@@ -26,8 +28,10 @@ myst_heading_anchors = 3
 default_role = "code"  # docstrings are read in terminals too: `name` there is code
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_class_signature = "separated"
-napoleon_use_ivar = True  # the fields of a dataclass are described once
+toc_object_entries_show_parents = "hide"
+# Lists that describe `one / another` together stay as they are written.
+napoleon_use_param = False
+napoleon_custom_sections = [("Attributes", "params_style")]
 nitpicky = True
 # Types in signatures: foreign ones have no page here (no network, so no inventories), inner ones are not public.
 nitpick_ignore_regex = [("py:(class|data|obj|exc)", r".*")]

@@ -45,6 +45,8 @@ def test_every_marker_that_pytest_shows(kvdocs: ModuleType) -> None:
     assert re.findall(r"^## `(\w+)`", text, re.MULTILINE) == shown
     assert ["`weight`", "`'token'`, `'request'`", "`'token'`"] in rows(text)
     assert ["`min`", "`float`", "must be given"] in rows(text)  # of kv_speedup
+    assert ["`of`", "`'ttft'`, `'e2e'`", "`'ttft'`"] in rows(text)
+    assert max(map(len, re.findall(r"^@pytest.*|^ .*", text, re.MULTILINE))) <= 90
 
 
 def test_a_new_marker_is_on_the_page(kvdocs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,22 +71,36 @@ def test_every_fixture(kvdocs: ModuleType) -> None:
     assert table["[`kv`"] == ["`Runner`", "function"]
 
 
+def sections(text: str) -> dict[str, list[str]]:
+    parts = [part.strip().split("\n\n") for part in re.split(r"^\(.*\)=\n## ", text, flags=re.MULTILINE)[1:]]
+    return {title.strip("`"): rest for title, *rest in parts}
+
+
 def test_every_option_with_its_twins(kvdocs: ModuleType) -> None:
-    found = rows(kvdocs.GENERATORS["options"]())
+    text = kvdocs.GENERATORS["options"]()
+    found = sections(text)
     for option in options.OPTIONS:
-        (row,) = [row for row in found if re.match(rf"`{option.flag}[=`]", row[0])]
-        assert row[1:3] == [f"`{option.variable}`", f"`{option.ini}`"]
-    assert ["", "", "`kv_require`"] in [row[:3] for row in found]
-    assert "`--kv-params`" in [row[0] for row in found]
+        (shown,) = [name for name in found if re.fullmatch(rf"{option.flag}(=.*)?", name)]
+        told, where = found[shown]
+        assert told[1:-1] == option.help[1:]
+        assert where.startswith(f"Environment `{option.variable}`, ini `{option.ini}`")
+        assert where.endswith("several are a line each.") == option.repeatable
+        assert f"(option-kv-{option.name.replace('_', '-')})=\n" in text
+    assert found["kv_require"][1] == "In the ini file alone."
+    assert found["--kv-params"][1] == "On the command line alone."
 
 
 def test_a_new_option_is_on_the_page(kvdocs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = options.Option("new_thing", lambda text, _: text, "a | b", "WORD", repeatable=True)
+    new = options.Option("new_thing", lambda text, _: text, "says something", "WORD")
     monkeypatch.setattr("pytest_kvcache.plugin.settings.OPTIONS", (*options.OPTIONS, new))
     monkeypatch.setattr("kvdocs.options.OPTIONS", (*options.OPTIONS, new))
-    (row,) = [row for row in rows(kvdocs.GENERATORS["options"]()) if "new-thing" in row[0]]
-    twins = ["`PYTEST_KV_NEW_THING`", "`kv_new_thing`"]
-    assert row == ["`--kv-new-thing=WORD`", *twins, "a \\| b; a line each in the environment and in the ini file"]
+    told = sections(kvdocs.GENERATORS["options"]())["--kv-new-thing=WORD"]
+    assert told == ["Says something.", "Environment `PYTEST_KV_NEW_THING`, ini `kv_new_thing`."]
+
+
+def test_what_ends_a_cell_is_written_out(kvdocs: ModuleType) -> None:
+    markup = importlib.import_module("kvdocs.markup")
+    assert markup.table(("a",), [("x | y\n z",)]).splitlines() == ["| a |", "|---|", "| x \\| y z |"]
 
 
 def test_every_code_has_a_meaning_and_an_advice(kvdocs: ModuleType) -> None:
@@ -150,7 +166,7 @@ def test_every_parameter_of_the_suite(kvdocs: ModuleType) -> None:
 def test_every_public_name(kvdocs: ModuleType) -> None:
     text = kvdocs.GENERATORS["api"]()
     documented = re.findall(r"^\.\. auto(?:class|function):: pytest_kvcache\.(\w+)$", text, re.MULTILINE)
-    assert documented == pytest_kvcache.__all__
+    assert sorted(documented) == pytest_kvcache.__all__
 
 
 def test_every_option_of_the_simulated_engine(kvdocs: ModuleType) -> None:

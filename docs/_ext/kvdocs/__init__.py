@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import api, engines, findings, fixtures, markers, options, outputs, pages, parameters, simulator
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "api": api.public,
@@ -46,7 +48,13 @@ def _read(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = pages.inside(filled(source[0]))
 
 
+def _outdated(_app: Sphinx, env: BuildEnvironment, *_: object) -> list[str]:
+    """Return the pages that follow the code, and so are read again in every build."""
+    return [page for page in env.found_docs if _BLOCK.search(Path(env.doc2path(page)).read_text(encoding="utf-8"))]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("source-read", _read)
+    app.connect("env-get-outdated", _outdated)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from importlib import import_module
 
 import pytest_kvcache
 from pytest_kvcache import errors as tree
 
+FIRST = (
+    *("Runner", "Result", "Turns", "WorkloadBuilder", "TraceOpener", "Trace", "Simulated", "Curve"),
+    *("open_trace", "rates", "Sampler", "Settings", "Endpoint", "MetricsSource"),
+)  # what most tests hold
 HELD = {
     "What `kv` returns and holds": (
         "limits.steps.Steps",
@@ -33,11 +36,10 @@ _INHERITED = "object, tuple, Sequence, Collection, Reversible, Iterable, Contain
 
 def public() -> str:
     """Return a part for each name of ``pytest_kvcache.__all__``, then for what is only held."""
-    names = [(name, f"pytest_kvcache.{name}") for name in pytest_kvcache.__all__]
-    parts = ["## Names of `pytest_kvcache`", *(_documented(name, path) for name, path in names)]
+    names = [*FIRST, *(name for name in pytest_kvcache.__all__ if name not in FIRST)]
+    parts = ["## Names of `pytest_kvcache`", *map(_documented, names)]
     for title, held in HELD.items():
-        parts.append(f"## {title}")
-        parts += [_documented(path.rpartition(".")[2], f"pytest_kvcache.{path}") for path in held]
+        parts += [f"## {title}", *map(_documented, held)]
     return "\n\n".join(parts)
 
 
@@ -46,13 +48,13 @@ def errors() -> str:
     return f"```{{eval-rst}}\n{inspect.cleandoc(tree.__doc__ or '')}\n```"
 
 
-def _documented(name: str, path: str) -> str:
-    module, _, attribute = path.rpartition(".")
-    if inspect.isclass(getattr(import_module(module), attribute)):
-        return _directive(name, "autoclass", path, ("members", f"inherited-members: {_INHERITED}"))
-    return _directive(name, "autofunction", path, ())
+def _documented(path: str) -> str:
+    module, _, attribute = f"pytest_kvcache.{path}".rpartition(".")
+    if not inspect.isclass(getattr(import_module(module), attribute)):
+        return _directive("autofunction", f"{module}.{attribute}")
+    return _directive("autoclass", f"{module}.{attribute}", ":members:", f":inherited-members: {_INHERITED}")
 
 
-def _directive(name: str, kind: str, path: str, options: Iterable[str]) -> str:
-    lines = [f".. {kind}:: {path}", *(f"   :{option if ':' in option else option + ':'}" for option in options)]
-    return "\n".join((f"### `{name}`", "", "```{eval-rst}", *lines, "```"))
+def _directive(kind: str, path: str, *options: str) -> str:
+    lines = [f".. {kind}:: {path}", *(f"   {option}" for option in options)]
+    return "\n".join(("```{eval-rst}", *lines, "```"))

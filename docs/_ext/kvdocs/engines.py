@@ -10,11 +10,13 @@ from pytest_kvcache.engines.profile import Profile
 
 from .markup import code, table
 
+KINDS = ("engine", "tier", "gateway", "provider")
+
 
 def overview() -> str:
     """Return one line for each profile."""
     head = ("id", "name", "kind", "counters", "usage of", "reset", "separates caches", "evidence")
-    return table(head, map(_row, shipped()))
+    return table(head, map(_row, sorted(shipped(), key=lambda profile: KINDS.index(profile.kind))))
 
 
 def details() -> str:

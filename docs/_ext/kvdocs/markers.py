@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any, get_args
 
 from pytest_kvcache import model
 from pytest_kvcache.plugin import markers
+from pytest_kvcache.slo import asked
 
 from .markup import code, from_docstring, table
 
@@ -24,11 +26,16 @@ def _section(line: str) -> str:
     return "\n\n".join(
         (
             f"## `{name}`",
-            f"```text\n@pytest.mark.{signature})\n```",
+            f"```text\n{_wrapped(f'@pytest.mark.{signature})')}\n```",
             from_docstring(prose),
             table(("argument", "values", "default"), map(_row, inspect.signature(function).parameters.values())),
         )
     )
+
+
+def _wrapped(signature: str) -> str:
+    indent = " " * (signature.index("(") + 1)
+    return textwrap.fill(signature, 90, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _row(parameter: inspect.Parameter) -> tuple[str, str, str]:
@@ -40,5 +47,5 @@ def _row(parameter: inspect.Parameter) -> tuple[str, str, str]:
 
 def _values(annotation: Any) -> str:
     """Return what may be given: the words themselves where the annotation is a name for some."""
-    words = get_args(getattr(model, str(annotation), None))
+    words = next(filter(None, (get_args(getattr(room, str(annotation), None)) for room in (model, asked))), ())
     return ", ".join(code(repr(word)) for word in words) or code(str(annotation))

@@ -11,7 +11,7 @@ import pytest
 from pytest_kvcache.plugin import settings
 from pytest_kvcache.plugin.options import OPTIONS, Option
 
-from .markup import code, table
+from .markup import code
 
 
 @dataclass
@@ -35,29 +35,38 @@ class Registered:
 
 
 def listed() -> str:
-    """Return a table of everything that can be set: options, then what has no twin."""
-    return table(("option", "environment", "ini", "meaning"), rows())
+    """Return a section for everything that can be set: options, then what has no option."""
+    return "\n\n".join(_sections())
 
 
-def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Return option, environment, ini and meaning of each setting."""
+def _sections() -> Iterator[str]:
     registered = Registered()
     settings.add_options(cast("pytest.Parser", registered))
     known = {option.flag: option for option in OPTIONS}
     for flag, words in registered.options.items():
         option = known.get(flag)
         if option is None:
-            yield code(_shown(flag, words)), "", "", words["help"]
+            yield _section(_shown(flag, words), words["help"], "On the command line alone.")
             continue
         del registered.ini[option.ini]
-        yield code(_shown(flag, words)), code(option.variable), code(option.ini), _meaning(option)
+        yield _section(_shown(flag, words), option.help, _twins(option))
     for name, text in registered.ini.items():
-        yield "", "", code(name), text
+        yield _section(name, text, "In the ini file alone.")
+
+
+def _section(name: str, text: str, where: str) -> str:
+    return f"(option-{anchor(name)})=\n## {code(name)}\n\n{text[0].upper()}{text[1:]}.\n\n{where}"
+
+
+def anchor(name: str) -> str:
+    """Return what a link to an option ends with: ``kv-endpoint`` behind ``option-``, the same from release to release."""
+    return name.partition("=")[0].removeprefix("--").replace("_", "-")
+
+
+def _twins(option: Option) -> str:
+    several = "; several are a line each" if option.repeatable else ""
+    return f"Environment {code(option.variable)}, ini {code(option.ini)}{several}."
 
 
 def _shown(flag: str, words: dict[str, Any]) -> str:
     return f"{flag}={words['metavar']}" if words.get("metavar") else flag
-
-
-def _meaning(option: Option) -> str:
-    return f"{option.help}{'; a line each in the environment and in the ini file' if option.repeatable else ''}"
