@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="
 PYTHON, CONSOLE, TEXT = (
     re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) for kind in ("python", "console", "text")
 )
-INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+(INI,) = re.findall(r"^```ini\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def figures_out(text: str) -> str:

@@ -48,6 +48,12 @@ def _read(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = pages.inside(filled(source[0]))
 
 
+def _as_prose(_app: Sphinx, what: str, _name: str, _held: object, _options: object, lines: list[str]) -> None:
+    """Keep napoleon from taking what stands before a colon in the docstring of a property for its type."""
+    if what in ("attribute", "property"):
+        lines[:0] = ["..", ""]  # an empty comment
+
+
 def _outdated(_app: Sphinx, env: BuildEnvironment, *_: object) -> list[str]:
     """Return the pages that follow the code, and so are read again in every build."""
     return [page for page in env.found_docs if _BLOCK.search(Path(env.doc2path(page)).read_text(encoding="utf-8"))]
@@ -57,4 +63,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("source-read", _read)
     app.connect("env-get-outdated", _outdated)
+    app.connect("autodoc-process-docstring", _as_prose, priority=400)  # before napoleon, which has 500
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
