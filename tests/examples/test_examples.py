@@ -179,6 +179,13 @@ def test_ci_gate_is_closed_where_the_cache_is_off(pytester: pytest.Pytester, sta
     result.stdout.fnmatch_lines(["inconclusive: *prefix cache is off*KV107*"])
 
 
+def test_ci_gate_is_closed_below_its_rate(pytester: pytest.Pytester, start_sim: Callable[..., str]) -> None:
+    """Four prefixes in turn over three engines: of twelve pairs four are warm, so 8 of 40 miss: 0.6, not 0.75."""
+    result = run(pytester, "ci_gate", f"--kv-endpoint={start_sim('--engines', '3')}", "--kv-concurrency=1")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["hit rate 0.600, wanted at least 0.700 *: 49,152 of 81,920 tokens hit*KV201*"])
+
+
 def test_ci_gate_is_closed_without_an_endpoint(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_KV_ENDPOINT", raising=False)
     assert run(pytester, "ci_gate", "-o", "kv_require=true").ret == pytest.ExitCode.USAGE_ERROR

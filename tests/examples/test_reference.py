@@ -141,7 +141,13 @@ def test_every_profile(kvdocs: ModuleType) -> None:
     assert table["vllm"][6] == "`cache_salt`"
     assert table["openai"][2:4] == ["provider", "none"]
     details = kvdocs.GENERATORS["engine-details"]()
-    assert "local: `vllm:prefix_cache_hits_total`; external: `vllm:external_prefix_cache_hits_total`" in details
+    assert next(row for row in rows(details) if row[0] == "`v1-admission`")[1:6] == [
+        "`>=0.27.0`",
+        "local: `vllm:prefix_cache_hits_total`; external: `vllm:external_prefix_cache_hits_total`",
+        "`vllm:prefix_cache_queries_total`",
+        "tokens",
+        "admission",
+    ]
     assert details.count("(engine-") == sum(bool(profile.variants) for profile in profiles)
 
 

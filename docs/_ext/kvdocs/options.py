@@ -59,7 +59,7 @@ def _section(name: str, text: str, where: str) -> str:
 
 
 def anchor(name: str) -> str:
-    """Return what a link to an option ends with: ``kv-endpoint`` behind ``option-``, the same from release to release."""
+    """Return what a link to an option ends with behind ``option-``: ``kv-endpoint``, the same in every release."""
     return name.partition("=")[0].removeprefix("--").replace("_", "-")
 
 
