@@ -229,6 +229,13 @@ def test_the_last_of_two_values_counts() -> None:
         (["trace.file=none.jsonl"], "trace.file='none.jsonl'; expected: file that exists (such as trace.jsonl)"),
         (["hit_rate.rate=1", "hit_rate.concurrency=1"], "hit_rate.concurrency and hit_rate.rate exclude each other*"),
         (["hit_rate.hit_rate=1", "hit_rate.prefix_len=1"], "hit_rate.hit_rate and hit_rate.prefix_len exclude each*"),
+        (["cache_rate.rate=1", "cache_rate.concurrency=4"], "cache_rate.concurrency and cache_rate.rate exclude*"),
+        (["cache_rate.start=4"], "cache_rate.start is of cache_rate.mode=sustained, and the mode is fixed"),
+        (
+            ["cache_rate.mode=sustained", "cache_rate.strict=true"],
+            "cache_rate.strict is of cache_rate.mode=fixed, and the mode is sustained",
+        ),
+        (["trace.users=4", "trace.speed=2"], "trace.users and trace.speed exclude each other; give one of them"),
         (["trace.min_rate=0.5"], "trace.min_rate: at which size of the cache? Give trace.budgets as well"),
     ],
 )

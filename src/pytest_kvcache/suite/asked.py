@@ -118,7 +118,7 @@ class CacheRate:
         metadata=told(kinds.one_of("fixed", "sustained"), "keep levels for a time, or look for the highest that holds"),
     )
     concurrency: tuple[int, ...] = field(
-        default=(4,), metadata=told(kinds.listed(COUNT), "fixed: levels, sessions going at once")
+        default=(), metadata=told(kinds.listed(COUNT), "fixed: levels, sessions going at once", unset="4 without rate")
     )
     rate: tuple[float, ...] = field(
         default=(), metadata=told(kinds.listed(POSITIVE), "fixed: levels, sessions per second, instead")
@@ -151,6 +151,14 @@ class CacheRate:
     limit: int = field(default=1000, metadata=told(COUNT, "sustained: highest concurrency"))
     reset: ResetMode | None = field(default=None, metadata=told(RESET, "empty the cache first", unset=_NO_RESET))
     tol: float = field(default=0.02, metadata=told(RATIO, "largest distance from the predicted rate"))
+
+    def __post_init__(self) -> None:
+        _one_at_most("cache_rate", concurrency=self.concurrency or None, rate=self.rate or None)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Sessions going at once; none where sessions per second are the levels."""
+        return () if self.rate else self.concurrency or (4,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +204,10 @@ class Trace:
     scale: int | None = field(
         default=None, metadata=told(COUNT, "replay: tokens that stand for a block", unset="as many as it has")
     )
-    users: int = field(default=4, metadata=told(COUNT, "replay: sessions at once, without the trace's clock"))
+    users: int | None = field(
+        default=None,
+        metadata=told(COUNT, "replay: sessions at once, without the trace's clock", unset="4 without speed"),
+    )
     speed: float | None = field(
         default=None, metadata=told(POSITIVE, "replay: keep the clock, so many times faster, without users")
     )
@@ -213,6 +224,7 @@ class Trace:
     reset: ResetMode | None = field(default=None, metadata=told(RESET, "empty the cache first", unset=_NO_RESET))
 
     def __post_init__(self) -> None:
+        _one_at_most("trace", users=self.users, speed=self.speed)
         if self.min_rate is not None and not self.budgets:
             raise ConfigurationError("trace.min_rate: at which size of the cache? Give trace.budgets as well")
 
@@ -257,7 +269,10 @@ def given(settings: Iterable[Setting], check: type[Asked]) -> Asked:
     Raises:
         ConfigurationError: parameters contradict each other.
     """
-    return check(**{name: value for owner, name, value in settings if CHECKS[owner] is check})
+    found = {name: value for owner, name, value in settings if CHECKS[owner] is check}
+    made = check(**found)
+    _of_its_mode(made, found)
+    return made
 
 
 def check_all(settings: Iterable[Setting], origin: str) -> None:
@@ -290,6 +305,16 @@ def help_lines() -> Iterator[str]:
 def row(each: Parameter) -> tuple[str, str, str, str]:
     """Return name, type, default and meaning of a parameter."""
     return each.name, each.kind.name, each.shown, each.help
+
+
+def _of_its_mode(made: object, names: Iterable[str]) -> None:
+    """Refuse what another mode of a check would do something with; the help names the mode in front."""
+    known = parameters_of(made)
+    mode = getattr(made, "mode", None)
+    for name in names if mode is not None else ():
+        needed = known[name].help.partition(": ")[0]
+        if needed in known["mode"].kind.name.removeprefix("one of ").split(", ") and needed != mode:
+            raise ConfigurationError(f"cache_rate.{name} is of cache_rate.mode={needed}, and the mode is {mode}")
 
 
 def _one_at_most(check: str, **values: object) -> None:

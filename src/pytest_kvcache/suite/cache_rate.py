@@ -72,7 +72,7 @@ def test_cache_rate(
         return
     kv.steps(
         workload,
-        concurrency=() if asked.rate else asked.concurrency,
+        concurrency=asked.levels,
         rate=asked.rate,
         max_ttft=asked.max_ttft,
         ttft_metric=asked.ttft_metric,

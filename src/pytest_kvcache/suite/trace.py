@@ -71,7 +71,7 @@ def test_budgets(opened: Opened, asked: Trace, request: pytest.FixtureRequest) -
 
 def test_replay(sent: Opened, kv: Runner, asked: Trace) -> None:
     """The server hits of the same requests what a cache of its size would."""
-    users = asked.users if asked.speed is None else None
+    users = asked.users or 4 if asked.speed is None else None
     kv.replay(sent, users=users, speed=asked.speed or 1.0, output_len=asked.output_len, reset=asked.reset)
 
 
