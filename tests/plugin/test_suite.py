@@ -147,6 +147,13 @@ def test_a_cold_rate_is_held_against_the_prediction(run: Run, sim: str) -> None:
     assert records["test_hit_rate"]["hit_tokens"] == 4 * 128  # eight requests with four prefixes, each cold once
 
 
+def test_a_rate_that_blocks_do_not_reach_is_no_fault_of_the_server(run: Run, sim: str) -> None:
+    more = ("--kv-set=hit_rate.hit_rate=0.7", "--kv-set=hit_rate.tol=0.001")
+    result = run(*one("hit_rate"), f"--kv-endpoint={sim}", *SMALL, *more)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: *the nearest reachable are 0.688 (prefix_len=176) or 0.750*"])
+
+
 def test_a_rate_that_is_missed_fails(run: Run, start_sim: Start) -> None:
     sim = start_sim("--capacity-blocks", "30")  # four prefixes of eight blocks do not stay until their next use
     more = ("--kv-set=hit_rate.concurrency=1", "--kv-set=hit_rate.tol=0.1")

@@ -41,6 +41,6 @@ def test_hit_rate(kv: Runner, kv_workload: WorkloadBuilder, kv_endpoint: Endpoin
         prefixes=asked.prefixes,
         output_len=asked.output_len,
         prefill=asked.prefill,
-        tol=max(asked.tol, 0.01),
+        tol=asked.tol,  # a rate that whole blocks do not reach is no fault of the server's
     )
     kv.run(workload, concurrency=asked.concurrency, rate=asked.rate, reset=asked.reset)
