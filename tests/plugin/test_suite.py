@@ -396,6 +396,31 @@ def test_an_engine_without_counters_and_salts(run: Run, sim: str) -> None:
     assert records["test_identical_prompt_hits"]["runs"][0]["title"] == "2 requests of your own (chat)"
 
 
+USAGE_ONLY = ("--kv-engine=usage", "--kv-set=cache_rate.duration=0.1", "--kv-set=cache_rate.rates=0.0,0.5")
+
+
+@pytest.mark.parametrize(("least", "passed", "skipped"), [("0", 4, 0), ("1024", 2, 2)])
+def test_rates_of_a_cache_that_tells_no_blocks(
+    run: Run, start_sim: Start, least: str, passed: int, skipped: int
+) -> None:
+    sim = start_sim("--block-size", "128", "--minimum-tokens", least)
+    result, records = document(run, *one("cache_rate"), f"--kv-endpoint={sim}", *USAGE_ONLY, "-rs")
+    result.assert_outcomes(passed=passed, skipped=skipped)
+    found = [line for record in records.values() for line in record["probes"]]
+    assert len(found) == 1  # asked once a session
+    assert "credits in 128-token steps" in found[0]
+    if skipped:
+        result.stdout.fnmatch_lines(["SKIPPED*of 512 tokens nothing is cached: this cache begins at 1,024"])
+
+
+@pytest.mark.parametrize("asked", ["prefix_len=1000", "prefill=false"])
+def test_a_predicted_rate_of_a_cache_that_tells_no_blocks(run: Run, start_sim: Start, asked: str) -> None:
+    sim, more = start_sim("--block-size", "128"), ("--kv-engine=usage", "--kv-set=hit_rate.requests=8")
+    result, records = document(run, *one("hit_rate"), f"--kv-endpoint={sim}", *more, f"--kv-set=hit_rate.{asked}")
+    result.assert_outcomes(passed=1)
+    assert records["test_hit_rate"]["hit_rate"]["target_from"] == "predicted"
+
+
 def test_a_server_that_is_not_there(run: Run) -> None:
     result = run(*one("smoke"), *one("hit_rate"), "--kv-endpoint=http://127.0.0.1:9", "--tb=short")
     assert result.parseoutcomes().get("passed", 0) == 0

@@ -12,7 +12,7 @@ from ..plugin.runner import Runner
 from ..plugin.settings import Settings
 from ..workloads import WorkloadBuilder
 from .asked import CacheRate
-from .running import given, target_at
+from .running import facts_at, given
 
 _CONTEXTS = (512, 1536)
 _OF_A_SET = 8  # contexts
@@ -38,10 +38,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_cache_rate(
-    kv: Runner, kv_workload: WorkloadBuilder, kv_endpoint: Endpoint, asked: CacheRate, context: int, rate: float
+    kv: Runner,
+    kv_workload: WorkloadBuilder,
+    kv_endpoint: Endpoint,
+    pytestconfig: pytest.Config,
+    asked: CacheRate,
+    context: int,
+    rate: float,
 ) -> None:
     """Requests over a working set hit what is predicted, at the levels asked or at the highest that holds."""
-    longest = target_at(kv_endpoint).facts.max_model_len
+    facts = facts_at(kv_endpoint, kv, pytestconfig)
+    longest, least = facts.max_model_len, facts.grain.minimum
+    if context <= least and not asked.contexts:
+        pytest.skip(f"of {context:,} tokens nothing is cached: this cache begins at {least:,}")
     if longest is not None and context + asked.output_len > longest and not asked.contexts:
         pytest.skip(f"{context:,} and {asked.output_len:,} tokens are more than the {longest:,} that the model takes")
     workload = kv_workload.working_set(

@@ -10,15 +10,19 @@ import pytest
 
 from ..endpoint import Endpoint
 from ..errors import KVCacheError
+from ..plugin.keys import GRAINS
+from ..plugin.runner import Runner
 from ..plugin.settings import Settings
 from ..plugin.sync import run_sync
 from ..report.text import visible
 from . import asked
 
 if TYPE_CHECKING:
+    from ..model import ServerFacts
     from ..target import Target
 
 Asked = TypeVar("Asked")
+_UP_TO = 2048  # tokens: hosted caches begin at 1,024
 
 
 def given(settings: Settings, check: type[Asked]) -> Asked:
@@ -30,6 +34,18 @@ def target_at(endpoint: Endpoint) -> Target:
     """Return what the server tells of itself, its counters aside; fail the test when it cannot be asked."""
     with explained():
         return run_sync(_target_at(endpoint), "await")
+
+
+def facts_at(endpoint: Endpoint, kv: Runner, config: pytest.Config) -> ServerFacts:
+    """Return what is known of a server; in which steps its cache gives credit is found out where it does not tell.
+
+    Without these nothing is predicted. They are found once a session, by some 20 requests.
+    """
+    facts = target_at(endpoint).facts
+    if facts.grain_known:
+        return facts
+    known = config.stash[GRAINS].get((endpoint.base, endpoint.model))
+    return facts.probed(known or kv.probe.granularity(up_to=_UP_TO).grain())
 
 
 @contextmanager
