@@ -12,6 +12,7 @@ from .model.concluded import Origin
 from .rate import Rate, rate_of, warm_rate
 
 _EPSILON = 1e-9  # rates are ratios of integers; this only absorbs the rounding of `target ± tol` itself
+_ALIKE = 2  # tokens with which distinct prompts may begin by chance: three of a thousand words never are
 _NOTHING_ASKED = Finding(
     "KV115",
     "no rate is asked for and none is predicted here",
@@ -107,7 +108,7 @@ def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement
         ceiling = None  # the cache may hold what was sent before: that is a warm start, and told as one
     # without a ceiling: no more can hit than was looked up
     highest = 1.0 if ceiling is None else ceiling
-    if rate.low <= highest + _EPSILON:
+    if rate.low <= highest + _by_chance(rate, measurements) + _EPSILON:
         return
     preempted = sum(m.pressure.preemptions or 0 for m in measurements if m.pressure is not None)
     causes = [f"{preempted:,} preemptions: a request that is computed again finds its own blocks"] if preempted else []
@@ -120,6 +121,12 @@ def _above(rate: Rate, ceiling: float | None, measurements: Sequence[Measurement
         f"the measured rate {rate.value or 0.0:.4f} is above {highest:.4f}, the most that any cache can reach here",
         ", or ".join([*causes, "the instrument is wrong"]),
     )
+
+
+def _by_chance(rate: Rate, measurements: Sequence[Measurement]) -> float:
+    """Return what requests may hit of prompts of other runs: where a block is a token or two, some begin alike."""
+    short = [m for m in measurements if m.prediction is not None and m.prediction.block_size <= _ALIKE]
+    return _ALIKE * sum(len(m.exchanges) for m in short) / rate.query if rate.query else 0.0
 
 
 def _may_be_warm(measurements: Sequence[Measurement]) -> bool:

@@ -103,6 +103,15 @@ def test_two_windows_are_summed_never_averaged() -> None:
     assert judge(Expectation(min=0), [GOOD, small]).hit_rate == 1408 / 2100
 
 
+@pytest.mark.parametrize(
+    ("block", "hit", "valid"), [(1, 16, True), (2, 16, True), (1, 17, False), (3, 3, False), (16, 16, False)]
+)
+def test_where_blocks_are_a_token_or_two_distinct_prompts_may_begin_alike(block: int, hit: int, valid: bool) -> None:
+    cold = Prediction(0, 8000, (0,) * 8, block)
+    m = measurement(*[exchange(cached=None)] * 8, engines={"0": Tokens(8000, {"local": hit})}, prediction=cold)
+    assert ("KV108" not in [f.code for f in judge(Expectation(max=1.0), [m]).findings]) is valid
+
+
 def test_ceiling_whatever_the_marker_asked() -> None:
     # eight identical prompts of 1000 tokens at block 16: at most 7 x 992 = 6,944 of 8,000 hit; 7,690 were reported
     m = measurement(
