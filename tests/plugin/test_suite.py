@@ -12,9 +12,11 @@ import pytest
 
 from pytest_kvcache.limits.asked import TokensMetric, TtftMetric
 from pytest_kvcache.model import ResetMode
-from pytest_kvcache.suite.asked import CHECKS, HitRate, Trace, given, parse
-from pytest_kvcache.suite.kinds import FILE, parameters_of
+from pytest_kvcache.suite.asked import CHECKS, FORMATS, HitRate, Trace, given, parse
+from pytest_kvcache.suite.kinds import FILE, FILES, parameters_of
 from pytest_kvcache.suite.running import fitting
+from pytest_kvcache.traces.detect import formats
+from pytest_kvcache.traces.opening import TimeUnit
 from pytest_kvcache.workloads.working_set import Reinit, Selection
 
 from .conftest import LEAKS, Run, properties
@@ -233,7 +235,11 @@ def test_the_last_of_two_values_counts() -> None:
         (["cache_rate.max_ttft=0"], "cache_rate.max_ttft='0'; expected: seconds above 0, or none (such as 30)"),
         (["conversation.turns=1"], "conversation.turns='1'; expected: whole number, 2 or more (such as 4)"),
         (["conversation.system="], "conversation.system=''; expected: text (such as 'You answer briefly.')"),
-        (["trace.file=none.jsonl"], "trace.file='none.jsonl'; expected: file that exists (such as trace.jsonl)"),
+        (["trace.file=none.jsonl"], "trace.file='none.jsonl'; expected: file or folder that exists (such as *)"),
+        (["conversation.tools=."], "conversation.tools='.'; expected: file that exists (such as tools.json)"),
+        (["smoke.up_to=1"], "smoke.up_to='1'; expected: whole number, 2 or more (such as 4)"),
+        (["hit_rate.rate=1e-300"], "hit_rate.rate=1e-300: 40 requests would take over a day"),
+        (["trace.format=x"], "trace.format='x'; expected: one of auto, bailian, *"),
         (["hit_rate.rate=1", "hit_rate.concurrency=1"], "hit_rate.concurrency and hit_rate.rate exclude each other*"),
         (["hit_rate.hit_rate=1", "hit_rate.prefix_len=1"], "hit_rate.hit_rate and hit_rate.prefix_len exclude each*"),
         (["cache_rate.rate=1", "cache_rate.concurrency=4"], "cache_rate.concurrency and cache_rate.rate exclude*"),
@@ -278,6 +284,7 @@ def test_values_have_their_type(text: str, value: object) -> None:
         ("cache_rate", "tokens_per_req_metric", TokensMetric),
         ("cache_rate", "selection", Selection),
         ("cache_rate", "reinit", Reinit),
+        ("trace", "time_unit", TimeUnit),
         *((check, "reset", ResetMode) for check in CHECKS if check != "smoke"),
     ],
 )
@@ -299,7 +306,7 @@ def test_defaults_are_values_of_their_kind() -> None:
         for each in parameters_of(check).values():
             if each.default not in (None, ()):
                 assert each.kind.parse(each.shown) == each.default
-            if each.kind is not FILE:
+            if each.kind not in (FILE, FILES):
                 assert each.kind.parse(each.kind.example) is not None
 
 
@@ -511,6 +518,21 @@ def test_a_trace_that_does_not_say_enough(run: Run, tmp_path: Path) -> None:
     result = run(*one("trace"), f"--kv-set=trace.file={trace_file(tmp_path)}")
     result.stdout.fnmatch_lines(["inconclusive: *traffic.jsonl, line 1: the block size is not said*"])
     assert result.parseoutcomes().get("passed", 0) == 0
+
+
+def test_what_a_trace_does_not_say_can_be_said(run: Run, tmp_path: Path) -> None:
+    path = trace_file(tmp_path)
+    path.write_text(f"{path.read_text(encoding='utf-8')}broken\n", encoding="utf-8")
+    asked = [f"--kv-set=trace.{pair}" for pair in (f"file={path}", "block_size=16", "format=mooncake", "time_unit=s")]
+    result = run(*one("trace"), *asked)
+    result.stdout.fnmatch_lines(["inconclusive: *traffic.jsonl, line 11*"])
+    result = run(*one("trace"), *asked, "--kv-set=trace.strict=false", "-rP", "--junitxml=j.xml")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert float(properties(Path("j.xml"))["test_budgets"]["trace_ceiling"]) == 0.45
+
+
+def test_forms_are_those_that_are_read() -> None:
+    assert sorted(FORMATS) == sorted(form.name for form in formats())
 
 
 def test_a_trace_is_sent_again(run: Run, sim: str, tmp_path: Path) -> None:

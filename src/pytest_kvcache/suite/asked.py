@@ -12,6 +12,7 @@ from . import kinds
 from .kinds import (
     COUNT,
     FILE,
+    FILES,
     NUMBER,
     POSITIVE,
     RATIO,
@@ -28,9 +29,12 @@ from .kinds import (
 if TYPE_CHECKING:
     from ..limits.asked import TokensMetric, TtftMetric
     from ..model import ResetMode
+    from ..traces.opening import TimeUnit
     from ..workloads.working_set import Reinit, Selection
 
+FORMATS = ("bailian", "weka", "otel", "azure", "burstgpt", "mooncake", "bodies")
 RESET = kinds.one_of("never", "auto", "require")
+_DAY = 86_400.0  # seconds
 _NO_RESET = "as --kv-reset says"
 _NO_CONCURRENCY = "as --kv-concurrency says"
 
@@ -42,7 +46,7 @@ class Smoke:
     """
 
     up_to: int = field(
-        default=2048, metadata=told(COUNT, "longest shared prefix that is tried for the block size, tokens")
+        default=2048, metadata=told(SEVERAL, "longest shared prefix that is tried for the block size, tokens")
     )
     min_rate: float = field(default=0.5, metadata=told(RATIO, "least share of an identical prompt that hits"))
     settle: float = field(default=0.0, metadata=told(WAIT, "seconds until a hosted cache can be read"))
@@ -75,6 +79,8 @@ class HitRate:
     def __post_init__(self) -> None:
         _one_at_most("hit_rate", hit_rate=self.hit_rate, prefix_len=self.prefix_len)
         _one_at_most("hit_rate", concurrency=self.concurrency, rate=self.rate)
+        if self.rate is not None and self.requests / self.rate > _DAY:
+            raise ConfigurationError(f"hit_rate.rate={self.rate:g}: {self.requests:,} requests would take over a day")
 
     @property
     def share(self) -> float | None:
@@ -187,8 +193,18 @@ class Trace:
     """How much cache does recorded traffic need, and does the server make of it what a cache of its size can?"""
 
     file: Path | None = field(
-        default=None, metadata=told(FILE, "the trace, or a folder of parts", unset="the check is skipped")
+        default=None, metadata=told(FILES, "the trace, or a folder of parts", unset="the check is skipped")
     )
+    format: str = field(
+        default="auto",
+        metadata=told(kinds.one_of("auto", *FORMATS), "form of the file, where its head does not show it"),
+    )
+    time_unit: TimeUnit | None = field(
+        default=None,
+        metadata=told(kinds.one_of("s", "ms", "us", "ns"), "of its clock", unset="as the form has it"),
+    )
+    tokenizer: str | None = field(default=None, metadata=told(TEXT, "for forms that carry text", unset="none"))
+    strict: bool = field(default=True, metadata=told(SWITCH, "what is wrong with a row is an error, not left out"))
     block_size: int | None = field(default=None, metadata=told(COUNT, "tokens of a block", unset="as the trace says"))
     policy: str = field(
         default="lru", metadata=told(kinds.one_of("lru", "fifo", "s3fifo", "lfu", "optimum"), "who is evicted")

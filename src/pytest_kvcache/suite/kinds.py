@@ -52,11 +52,14 @@ def _text(text: str) -> str:
     return text
 
 
-def _file(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.exists():
-        raise ValueError(text)
-    return path
+def _path(there: Callable[[Path], bool]) -> Callable[[str], Path]:
+    def parse(text: str) -> Path:
+        path = Path(text).expanduser()
+        if not there(path):
+            raise ValueError(text)
+        return path
+
+    return parse
 
 
 def _switch(text: str) -> bool:
@@ -71,7 +74,8 @@ POSITIVE = Kind("number above 0", "2.5", _number(lambda value: value > 0))
 SECONDS = Kind("seconds above 0", "30", _number(lambda value: value > 0))
 WAIT = Kind("seconds, 0 or more", "30", _number(lambda value: value >= 0))
 TEXT = Kind("text", "'You answer briefly.'", _text)
-FILE = Kind("file that exists", "trace.jsonl", _file)
+FILE = Kind("file that exists", "tools.json", _path(Path.is_file))
+FILES = Kind("file or folder that exists", "trace.jsonl", _path(Path.exists))
 SWITCH = Kind("true or false", "true", _switch)
 
 

@@ -32,7 +32,14 @@ def opened(asked: Trace, kv_trace: TraceOpener) -> Opened:
     if asked.file is None:
         pytest.skip(NO_FILE)
     with explained():
-        return kv_trace(asked.file, block_size=asked.block_size)
+        return kv_trace(
+            asked.file,
+            block_size=asked.block_size,
+            time_unit=asked.time_unit,
+            strict=asked.strict,
+            format=asked.format,
+            tokenizer=asked.tokenizer,
+        )
 
 
 @pytest.fixture
