@@ -130,7 +130,9 @@ def test_loads_have_periods_and_levels(pytester: pytest.Pytester, run: Run, sim:
     assert [row["period"] for row in periods if row["kind"] == "period"] == [str(n) for n in range(1, len(periods) - 1)]
     for name in ("levels", "search"):
         sent = {row["concurrency"] for row in requests if row["nodeid"].endswith(name) and row["phase"] == "measured"}
-        assert sent - {""} == {"2", "4"}
+        kept = {row["concurrency"] for row in periods if row["nodeid"].endswith(name)}
+        assert sent - {""} == kept if name == "levels" else sent - {""} <= kept
+        assert "2" in sent
     (check,) = [
         c for c in json.loads((pytester.path / "o.json").read_text())["checks"] if c["nodeid"].endswith("search")
     ]

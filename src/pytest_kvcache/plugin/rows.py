@@ -91,14 +91,13 @@ class Rows:
             OSError: it cannot be written.
         """
         from ..report.sheets import parts
-        from ..report.text import visible
 
-        before = self._before(checks)
-        places = {visible(nodeid): [place] for nodeid, place in self._places.items() if place.rows}
-        places.update(before)
+        here = {nodeid: [place] for nodeid, place in self._places.items() if place.rows}
+        sent = [check for check in checks if sum(map(_of_run, check["runs"])) and check["nodeid"] not in self._lost]
+        places = here | self._before([check for check in sent if check["nodeid"] not in here])
         ordered = chain.from_iterable(places[nodeid] for nodeid in sorted(places))
         away = parts.joined(self._folder / parts.FOLDER, ordered, to)
-        gone = sum(_requests(check) > 0 for check in checks if check["nodeid"] not in places) - len(self._lost)
+        gone = sum(check["nodeid"] not in places for check in sent)
         return [line for line in (_told(away, _AWAY), _told(gone, _GONE), *sorted(set(self._lost.values()))) if line]
 
     def clear(self) -> None:
@@ -126,7 +125,9 @@ class Rows:
 
     def _take(self, nodeid: str, place: tuple[Any, ...]) -> None:
         from ..report.sheets.parts import Place
+        from ..report.text import visible
 
+        nodeid = visible(nodeid)  # as in the document
         self._places.pop(nodeid, None)
         self._lost.pop(nodeid, None)
         if len(place) == 1:
@@ -141,27 +142,19 @@ class Rows:
         return self._own
 
     def _before(self, checks: list[Record]) -> dict[str, list[Place]]:
-        """Return where the rows are of tests that were measured by an earlier session."""
+        """Return where the rows are of tests that were measured by an earlier session: of each all runs, or nothing."""
         from ..report.sheets import parts
         from ..report.sheets.cells import text
 
-        here = {nodeid for nodeid, place in self._places.items() if place.rows} | self._lost.keys()
-        from ..report.text import visible
-
-        here = set(map(visible, here))
-        runs = [
-            (check["nodeid"], (text(check["nodeid"]), run["started"]), _of_run(run))
+        runs = {
+            check["nodeid"]: {
+                (text(check["nodeid"]), str(run.get("started"))): _of_run(run) for run in check["runs"] if _of_run(run)
+            }
             for check in checks
-            if check["nodeid"] not in here
-            for run in check["runs"]
-            if run.get("started") is not None and _of_run(run)
-        ]
-        if not runs:
-            return {}
-        wanted = {key: rows for _, key, rows in runs}
-        found = parts.found(self._earlier(), wanted, self._part())
-        whole = {nodeid: [found.get(key) for name, key, _ in runs if name == nodeid] for nodeid, _, _ in runs}
-        return {nodeid: [p for p in places if p] for nodeid, places in whole.items() if all(places)}
+        }
+        wanted = {key: rows for several in runs.values() for key, rows in several.items()}
+        found = parts.found(self._earlier(), wanted, self._part()) if wanted else {}
+        return {nodeid: [found[key] for key in keys] for nodeid, keys in runs.items() if found.keys() >= keys.keys()}
 
     def _earlier(self) -> Iterator[Path]:
         from ..report.sheets.parts import FOLDER
@@ -185,7 +178,3 @@ def _told(count: int, sentence: str) -> str:
 def _of_run(run: Record) -> int:
     rows: int = run["requests"]["total"] + run["requests"]["prefill"]
     return rows
-
-
-def _requests(check: Record) -> int:
-    return sum(map(_of_run, check["runs"]))
