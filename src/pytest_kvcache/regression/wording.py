@@ -56,7 +56,7 @@ def too_few(allowed: Allowed, found: Regression) -> tuple[str, str]:
     sides = f"{plural(found.n, 'run')} against {found.n_baseline} of the baseline"
     why = " (its runs differ by more than is allowed, so it is compared by a test)" if allowed.metric.is_counted else ""
     what = f"{title(found)} {_moved(allowed.metric, found)}, and {sides} cannot show a change{why}:"
-    what += f" at best p={_p(least_p)}, {ALPHA:g} is needed"
+    what += f" at best p{_p(least_p)}, {ALPHA:g} is needed"
     both = ranks.repeats_needed(ALPHA)
     alone = ranks.repeats_needed(ALPHA, found.n_baseline)
     if both is not None and alone is not None and alone <= both:
@@ -148,11 +148,11 @@ def _allowed(allowed: Allowed) -> str:
 def _basis(found: Regression) -> list[str]:
     if found.exact or found.p is None:
         return []
-    return [f"p={_p(found.p)}", f"{plural(found.n, 'run')} against {found.n_baseline}"]
+    return [f"p{_p(found.p)}", f"{plural(found.n, 'run')} against {found.n_baseline}"]
 
 
 def _p(p: float) -> str:
-    return "<0.0001" if p < 0.0001 else f"{p:.2g}"
+    return "<0.0001" if p < 0.0001 else f"={p:.2g}"
 
 
 def adopted(found: Regression) -> str:

@@ -117,6 +117,11 @@ def test_not_worse_by_more_than_is_allowed(factor: float) -> None:
     assert times(STEADY, [value * factor for value in STEADY]).reached == "pass"
 
 
+def test_a_small_probability_is_said_to_be_small() -> None:
+    found = times([0.1 + i / 1e5 for i in range(20)], [0.2 + i / 1e5 for i in range(20)])
+    assert found.sentence.endswith("allowed +10.0 %, p<0.0001, 20 runs against 20)")
+
+
 def test_lower_is_worse_of_a_throughput() -> None:
     faster, slower = [100.0, 101, 102, 103, 104], [80.0, 81, 82, 83, 84]
     found = times(faster, slower, "-5%", "output_tok_s")
