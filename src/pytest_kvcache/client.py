@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from .answers import Page, parse_json
 from .apis import path_of
+from .arrivals import arrivals
 from .encoded import encoded
 from .endpoint import Endpoint, origin_of, without_userinfo
 from .errors import EndpointError, NoModelList, ProtocolError, Redirected
@@ -202,7 +203,7 @@ class Client:
             body = _Body(encoded(call.body))
             async with await self._request("POST", route, body, self._timeout) as response:
                 status, headers = response.status, response.headers
-                await self._read_answer(response, answer, call.api)
+                await self._read_answer(response, answer, call.api, queued + self.endpoint.timeout)
         except Redirected as error:
             status = error.status
             answer.failure = Failure("http", str(error))
@@ -238,16 +239,14 @@ class Client:
             turn=call.turn,
         )
 
-    async def _read_answer(self, response: aiohttp.ClientResponse, answer: Answer, api: str) -> None:
+    async def _read_answer(self, response: aiohttp.ClientResponse, answer: Answer, api: str, deadline: float) -> None:
         if response.status != 200:
             text = await response.text(errors="replace")
             message = f"HTTP {response.status}: {explained(text, self.endpoint)}"
             answer.failure = Failure("http", message, retry_after(response.headers.get("Retry-After")))
             return
         if response.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
-            reader, read = Reader(answer, self._phrases[api]), response.content.readany
-            while piece := await read():
-                reader.feed(piece, time.monotonic())
+            await arrivals(response, Reader(answer, self._phrases[api]).feed, deadline)
         elif response.content_type == "text/html":
             text = await response.text(errors="replace")
             answer.failure = Failure("protocol", f"expected JSON, got {explained(text, self.endpoint)}")
