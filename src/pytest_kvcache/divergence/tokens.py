@@ -9,6 +9,7 @@ from typing import Any
 _ANCHOR = 8  # equal tokens in a row that count as the same place; fewer happen to be equal within a date
 _LONG_ANCHOR = 64  # the markup between two turns is shorter, which is the same at every turn
 _SLACK = 0.02  # a share of text is not quite the same share of tokens
+_SMALLEST_PART = 8  # characters: shorter ones happen to be equal
 _CLOSE_BY = 64  # elements in which the next run is looked for before more are
 ANSWER_BEGINS = 24  # tokens at the end of a prompt in which a template begins the answer, an empty think block included
 
@@ -50,12 +51,23 @@ def _next(a: Sequence[Any], b: Sequence[Any], left: int, right: int, anchor: int
 def _same_place(a: Sequence[Any], b: Sequence[Any], anchor: int) -> tuple[int, int] | None:
     """Return where ``b`` has so many equal elements first, and the first place that has them in ``a``."""
     of_a, of_b = _sliceable(a), _sliceable(b)
+    if _nothing_in_common(of_a, of_b, anchor // 2):
+        return None
     places = {of_a[at : at + anchor]: at for at in range(len(a) - anchor, -1, -1)}
     for right in range(len(b) - anchor + 1):
         left = places.get(of_b[right : right + anchor])
         if left is not None:
             return left, right
     return None
+
+
+def _nothing_in_common(a: Any, b: Any, part: int) -> bool:
+    """Tell whether no run of twice ``part`` characters can be in both: it would hold one of the parts that ``a`` is cut
+    into. There are few of those, and to search a text for one takes less than to slice it everywhere.
+    """
+    if part < _SMALLEST_PART or not isinstance(a, str) or not isinstance(b, str):
+        return False
+    return not any(a[at : at + part] in b for at in range(0, len(a) - part + 1, part))
 
 
 def _sliceable(elements: Sequence[Any]) -> Any:

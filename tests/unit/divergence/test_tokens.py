@@ -79,6 +79,28 @@ def test_runs_are_shared_long_in_order_and_as_long_as_they_can_be(
         assert found >= min(start, len(right) - 1)
 
 
+@settings(max_examples=300, derandomize=True)
+@given(
+    st.text("ab", max_size=90),
+    st.text("ab", max_size=90),
+    st.text("abc", min_size=12, max_size=40),
+    st.integers(0, 90),
+    st.integers(0, 90),
+    st.integers(14, 34),
+)
+def test_the_first_run_of_two_texts_is_found_wherever_it_stands(
+    a: str, b: str, common: str, left: int, right: int, anchor: int
+) -> None:
+    a, b = a[:left] + common + a[left:], b[:right] + common + b[right:]
+    places = [at for at in range(len(b) - anchor + 1) if b[at : at + anchor] in a]
+    found = next(runs(a[:64], b[:64], 0, anchor=anchor), None)
+    near = [at for at in range(min(64, len(b)) - anchor + 1) if b[:64][at : at + anchor] in a[:64]]
+    assert (None if found is None else (found.left, found.right)) == (
+        (a[:64].index(b[near[0] : near[0] + anchor]), near[0]) if near else None
+    )
+    assert (next(runs(a, b, 0, anchor=anchor), None) is None) == (not places)
+
+
 def test_repeated_text_takes_time_with_its_length_alone() -> None:
     a, b = [1] + [0] * 20_000, [2] + [0] * 20_000
     assert list(runs(a, b, 0)) == [Run(1, 1, 20_000)]
