@@ -57,14 +57,19 @@ class Shape(NamedTuple):
 
         The place must be between two events.
         """
-        before, after = self
-        if not piece.startswith(before, start):
+        if not piece.startswith(self.before, start):
             return None
-        if len(piece) - start < len(before) + len(after) + _SHORT and piece.endswith(after):
-            text = _lines([piece[start + len(before) : -len(after)]])
-            if text is not None:
-                return Run(text, 1, len(piece))
         return self._several(piece, start) or self._beginning(piece, start)
+
+    def text_of(self, piece: bytes) -> bytes | None:
+        """Return the text of a piece that is one such event and no more, as it stands there; None when it is not
+        certainly one: its text is long, or has escapes.
+        """
+        before, after = self
+        if not (piece.startswith(before) and piece.endswith(after)):
+            return None
+        text = piece[len(before) : -len(after)]
+        return text if 0 < len(text) <= _SHORT and len(text.translate(None, _SPECIAL)) == len(text) else None
 
     def _several(self, piece: bytes, start: int) -> Run | None:
         """Return the events up to the end of the last one of this shape, if there is nothing between them."""

@@ -39,6 +39,13 @@ class Reader:
 
     def feed(self, piece: bytes, at: float) -> None:
         """Read a piece that was received at ``at``, in seconds."""
+        if self._between and self._texts:  # nearly always: one event that differs from the last one in its text
+            shape, reasoning = self._texts[0]
+            text = shape.text_of(piece)
+            if text is not None:
+                self._answer.take_texts(text, 1, at, reasoning=reasoning)
+                self._credit += 1
+                return
         if self._between is None and piece:
             self._begin(piece)
         place, end = 0, len(piece)
