@@ -227,8 +227,10 @@ def test_text_is_shown_where_it_was_asked_for(pytester: pytest.Pytester, run: Ru
     shown = f'"…{SECRET} 2026-01-05 10:41:0" then "0" / "1"'
     output = fail(pytester, run, bodies, "--kv-show-text", "--junitxml=out.xml")
     assert [line for line in output.splitlines() if SECRET in line] == [
-        line for line in output.splitlines() if line.startswith("  text: ") and line.endswith(shown)
+        line for line in output.splitlines() if line.startswith("requests 0 and 1 part") and line.endswith(shown)
     ]
+    section = output.partition("Captured kvcache text call")[2]
+    assert section.splitlines()[1].endswith(shown)
     assert output.count(shown) == 1
     document = Path("out.json").read_text()
     assert SECRET not in document

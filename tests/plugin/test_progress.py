@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +18,8 @@ from pytest_kvcache.plugin import progress
 
 from .conftest import PASSING, Run
 
-ENVIRONMENT = {**os.environ, "TERM": "xterm"}
+BELOW, BACK = "\x1bD\x1b[A\x1b7\r\n\x1b[K", "\x1b8"
+FRAME = re.escape(BELOW) + ".*?" + re.escape(BACK)
 LINES = "test_shared: load [1-8]/8"
 
 
@@ -31,21 +35,18 @@ def test_lines_where_there_is_no_terminal(
     run(f"--kv-endpoint={sim}", "-n", "1").stdout.no_re_match_line(LINES)
 
 
-def test_short_runs_stay_silent(pytester: pytest.Pytester, run: Run, sim: str) -> None:
-    pytester.makepyfile(PASSING)
-    run(f"--kv-endpoint={sim}").stdout.no_re_match_line(LINES)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_a_bar_on_a_terminal_that_goes_away_again(pytester: pytest.Pytester, sim: str) -> None:
+def on_a_terminal(folder: Path, *words: str, environment: dict[str, str]) -> tuple[int, str]:
+    """Run pytest on a pseudo-terminal and return its status and all that it wrote there."""
     import pty
 
-    pytester.makepyfile(PASSING)
     master, slave = pty.openpty()
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--kv-endpoint={sim}"]
-    process = subprocess.Popen(words, cwd=pytester.path, stdout=slave, stderr=slave, stdin=slave, env=ENVIRONMENT)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *words]
+    inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER", "COLUMNS")}
+    process = subprocess.Popen(
+        command, cwd=folder, stdin=slave, stdout=slave, stderr=slave, env={**inherited, **environment}
+    )
     os.close(slave)
-    shown = b""
+    written = b""
     while True:
         try:
             piece = os.read(master, 65536)
@@ -53,11 +54,36 @@ def test_a_bar_on_a_terminal_that_goes_away_again(pytester: pytest.Pytester, sim
             break
         if not piece:
             break
-        shown += piece
+        written += piece
     os.close(master)
-    assert process.wait() == 0
-    assert b"test_shared: prefill 1/2 [###############...............]" in shown
-    assert shown.index(b"\x1b[K") > shown.index(b"test_shared: prefill")
+    return process.wait(), written.decode().replace("\r\r\n", "\r\n")  # a terminal adds its own
+
+
+def test_short_runs_stay_silent(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile(PASSING)
+    run(f"--kv-endpoint={sim}").stdout.no_re_match_line(LINES)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_bar_on_a_terminal_that_goes_away_again(pytester: pytest.Pytester, sim: str) -> None:
+    pytester.makepyfile(test_it=PASSING + PASSING.replace("import pytest", "").replace("test_shared", "test_again"))
+    status, shown = on_a_terminal(pytester.path, f"--kv-endpoint={sim}", environment={"TERM": "xterm"})
+    assert status == 0
+    bars = [piece.partition(BACK)[0] for piece in shown.split(BELOW)[1:]]
+    assert bars[0] == "test_shared: prefill 1/2 [###############...............]"
+    assert bars[-1] == ""
+    without = re.sub(re.escape(BELOW) + ".*?" + re.escape(BACK), "", shown, flags=re.DOTALL)
+    assert re.search(r"test_it\.py \S*\.\S*\.", without)  # the dots stand on one line, as without a bar
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "xterm", "CI": "true"}, {"TERM": ""}])
+def test_no_bar_where_nobody_looks_or_the_cursor_does_not_obey(
+    pytester: pytest.Pytester, sim: str, environment: dict[str, str]
+) -> None:
+    pytester.makepyfile(PASSING)
+    status, shown = on_a_terminal(pytester.path, f"--kv-endpoint={sim}", environment=environment)
+    assert (status, BACK in shown, "prefill" in shown) == (0, False, False)
 
 
 class Screen:
@@ -65,7 +91,7 @@ class Screen:
 
     def __init__(self, *, tty: bool, verbosity: int = 0) -> None:
         self.isatty = tty
-        self.written = ""
+        self.lines: list[str] = []
         self.pluginmanager = self
         self._verbosity = verbosity
 
@@ -75,44 +101,84 @@ class Screen:
     def get_verbosity(self) -> int:
         return self._verbosity
 
-    def write(self, text: str, *, flush: bool) -> None:
-        assert flush
-        self.written += text
+    def write_line(self, line: str) -> None:
+        self.lines.append(line)
+
+    def flush(self) -> None:
+        pass
 
 
-def shown(screen: Screen) -> Any:
-    return progress.Progress.of(screen, "test_load")  # type: ignore[arg-type] # it asks a config for no more than this
+def shown(screen: Screen, name: str = "test_load") -> Any:
+    return progress.Progress.of(screen, name)  # type: ignore[arg-type] # it asks a config for no more than this
 
 
-def test_a_load_tells_its_level_period_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+    """A terminal of 100 columns; returns the bars that were drawn since the last call."""
+    monkeypatch.setattr(progress, "_BAR_EVERY", 0.0)
+    for name, value in {"TERM": "xterm", "CI": "", "BUILD_NUMBER": "", "COLUMNS": "100"}.items():
+        monkeypatch.setenv(name, value)
+
+    def drawn() -> list[str]:
+        written = capsys.readouterr().out
+        assert "".join(re.findall(FRAME, written, flags=re.DOTALL)) == written
+        return [frame.removeprefix(BELOW).removesuffix(BACK) for frame in re.findall(FRAME, written, flags=re.DOTALL)]
+
+    return drawn
+
+
+def test_a_load_tells_its_level_period_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
     screen = Screen(tty=False)
     bar = shown(screen)
     bar.load(Level(concurrency=12), 17.4, 310, period=4)
     bar.load(Level(rate=2.5), -0.3, 7)
-    assert screen.written == (
-        "\ntest_load: concurrency 12, period 4, 17 s left, 310 requests\ntest_load: 2.5 req/s, 0 s left, 7 requests"
-    )
+    assert screen.lines == [
+        "test_load: concurrency 12, period 4, 17 s left, 310 requests",
+        "test_load: 2.5 req/s, 0 s left, 7 requests",
+    ]
     bar.close()
-    assert "\x1b" not in screen.written
+    assert capsys.readouterr().out == ""
     assert shown(Screen(tty=True, verbosity=-1)) is None
 
 
-def test_the_bar_of_a_load_fills_with_time_and_starts_anew_with_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_BAR_EVERY", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    screen = Screen(tty=True)
-    bar = shown(screen)
+def test_the_bar_of_a_load_fills_with_time_and_starts_anew_with_a_level(bars: Callable[[], list[str]]) -> None:
+    bar = shown(Screen(tty=True))
     filled = []
     for level, left in ((100, 60.0), (100, 45.0), (100, 0.0), (2, 60.0), (2, 30.0)):
-        screen.written = ""
         bar.load(Level(concurrency=level), left, 1)
-        filled.append(screen.written.count("#"))
-        assert screen.written.startswith("\r")
-        assert screen.written.count("#") + screen.written.count("[") + screen.written.count(".") >= 30
+        [drawn] = bars()
+        filled.append(drawn.count("#"))
+        assert drawn.count("#") + drawn.count(".") == 30
     assert filled == [0, 7, 30, 0, 15]
     bar.close()
-    assert screen.written.endswith("\r\x1b[K")
+    assert bars() == [""]
+    bar.close()
+    assert bars() == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "drawn"),
+    [
+        (80, "test_it", "test_it: load 3/4 [######################........]"),
+        (40, "test_it", "test_it: load 3/4 [##############.....]"),
+        (29, "test_it", "test_it: load 3/4 [######..]"),
+        (28, "test_it", "test_it: load 3/4"),
+        (10, "test_it", ": load 3/4"[1:]),
+        (40, "test_" + "x" * 60, "x" * 29 + ": load 3/4"),
+        (40, "test_" + "\u65e5" * 12, "test_" + "\u65e5" * 12 + ": load 3/4"),
+        (38, "test_" + "\u65e5" * 12, "st_" + "\u65e5" * 12 + ": load 3/4"),
+        (80, "test[\x1b[31m\u202e\udc80]", "test[\\x1b[31m\\u202e\\udc80]: load 3/4 [######################........]"),
+    ],
+)
+def test_a_bar_takes_one_line_of_any_terminal(
+    bars: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, columns: int, name: str, drawn: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown(Screen(tty=True), name)("load", 3, 4)
+    assert bars() == [drawn]
 
 
 def test_requests_of_a_load_that_lasts_are_no_share_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +186,9 @@ def test_requests_of_a_load_that_lasts_are_no_share_of_anything(monkeypatch: pyt
     screen = Screen(tty=False)
     bar = shown(screen)
     bar("load", 310, 0)
-    assert screen.written == ""
+    assert screen.lines == []
     bar("load", 310, 400)
-    assert screen.written == "\ntest_load: load 310/400"
+    assert screen.lines == ["test_load: load 310/400"]
 
 
 STEPS = """
@@ -142,19 +208,6 @@ def test_levels_tell_of_themselves(
     result.stdout.no_re_match_line("test_steps: load .*")
 
 
-def test_a_shorter_bar_leaves_nothing_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_BAR_EVERY", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    screen = Screen(tty=True)
-    bar = shown(screen)
-    bar.load(Level(concurrency=100), 60.0, 1000)
-    long = len(screen.written)
-    screen.written = ""
-    bar.load(Level(concurrency=2), 6.0, 1)
-    assert len(screen.written) == long
-    assert screen.written.endswith("]" + " " * (long - len(screen.written.rstrip())))
-
-
 def test_what_is_shown_is_limited_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -163,4 +216,4 @@ def test_what_is_shown_is_limited_in_time(monkeypatch: pytest.MonkeyPatch) -> No
     for second in range(31):
         now[0] = float(second)
         bar.load(Level(concurrency=1), 60.0 - second, second)
-    assert screen.written.count("\n") == 3  # at 10, 20 and 30 s
+    assert [line.split()[3] for line in screen.lines] == ["50", "40", "30"]  # s left, at 10, 20 and 30 s

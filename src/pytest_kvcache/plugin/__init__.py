@@ -75,6 +75,10 @@ def pytest_configure(config: pytest.Config) -> None:
         except ConfigurationError as error:
             raise pytest.UsageError(f"kvcache: {error}") from None
         config.pluginmanager.register(keeper, Keeper.NAME)
+    if config.pluginmanager.hasplugin("allure_pytest"):
+        from .attaching import Attaching
+
+        config.pluginmanager.register(Attaching(), Attaching.NAME)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SessionReport(config), SessionReport.NAME)
 

@@ -16,11 +16,10 @@ from . import ending
 from .fingerprint import Untold
 from .keys import RECORD, SETTINGS, STATE
 from .resuming import Attempt, Restored
+from .session import SECTION
 from .settings import SIM
 from .store import Before, Result, Store, can_be_written
 from .tally import KEPT
-
-_SECTION = "Captured kvcache call"  # as pytest calls what `add_report_section("call", "kvcache", ...)` adds
 
 
 class Keeper:
@@ -163,7 +162,7 @@ class Keeper:
         from ..report import terminal
 
         lines = [terminal.section(before.record), f"  measured before: ended {before.ended}, in {self._store.folder}"]
-        report.sections = [*(s for s in report.sections if s[0] != _SECTION), (_SECTION, "\n".join(lines))]
+        report.sections = [*(s for s in report.sections if s[0] != SECTION), (SECTION, "\n".join(lines))]
         report.duration = before.duration
         if failed and before.failure is not None:
             hook = self._config.hook

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +23,7 @@ RUN = pytest.StashKey[str]()
 WARM = pytest.StashKey[dict[str, set[str]]]()
 GRAINS: pytest.StashKey[dict[tuple[str, str | None], Grain]] = pytest.StashKey()
 STATE = pytest.StashKey[TestState]()
+EVIDENCE = pytest.StashKey[Iterable[tuple[str, str]]]()
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
 ROWS: pytest.StashKey[Rows] = pytest.StashKey()
 CURVES: pytest.StashKey[Curves] = pytest.StashKey()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ..report.text import fitting, visible, width
 
 if TYPE_CHECKING:
     from ..model import Level, Phase
@@ -14,6 +20,12 @@ if TYPE_CHECKING:
 _LINE_EVERY = 10.0
 _BAR_EVERY = 0.1
 _WIDTH = 30
+_LEAST = 8  # cells of a bar; a shorter one tells nothing
+
+# The bar stands below pytest's own line and the cursor goes back to where it was, so that neither the dots on that line
+# nor what pytest knows of its column are lost: make room below (IND, up), save, down, erase; and restore at the end.
+_BELOW = "\x1bD\x1b[A\x1b7\r\n\x1b[K"
+_BACK = "\x1b8"
 
 
 class Progress:
@@ -25,13 +37,13 @@ class Progress:
     """
 
     def __init__(self, config: pytest.Config, name: str) -> None:
-        self._name = name
+        self._name = visible(name)
         self._capture = config.pluginmanager.getplugin("capturemanager")
         self._terminal = config.pluginmanager.getplugin("terminalreporter")
         tty = self._terminal is not None and bool(getattr(self._terminal, "isatty", False))
-        self._live = tty and os.environ.get("TERM") != "dumb"
+        self._live = tty and _draws()
         self._next = time.monotonic() + (0.0 if self._live else _LINE_EVERY)
-        self._shown = 0  # characters of the bar that stands on the terminal
+        self._shown = False
         self._whole = self._left = 0.0  # seconds of what is going on
 
     @classmethod
@@ -70,25 +82,47 @@ class Progress:
             return
         self._next = now + (_BAR_EVERY if self._live else _LINE_EVERY)
         text = f"{self._name}: {what}"
-        if not self._live:
-            self._write(f"\n{text}")
-            return
-        filled = min(_WIDTH, int(_WIDTH * share))
-        bar = f"{text} [{'#' * filled}{'.' * (_WIDTH - filled)}]"
-        self._write(f"\r{bar.ljust(self._shown)}")  # what was longer before does not stay behind it
-        self._shown = len(bar)
+        if self._live:
+            self._draw(text, share)
+            self._shown = True
+        else:
+            with self._uncaptured():
+                self._terminal.write_line(fitting(text, sys.stdout.encoding))
+                self._terminal.flush()
 
     def close(self) -> None:
         """Take the bar off the terminal."""
         if self._shown:
-            self._write("\r\x1b[K")
-            self._shown = 0
+            self._draw()
+            self._shown = False
 
-    def _write(self, text: str) -> None:
-        if self._terminal is None:
-            return
-        if self._capture is not None:
-            with self._capture.global_and_fixture_disabled():
-                self._terminal.write(text, flush=True)
-        else:
-            self._terminal.write(text, flush=True)
+    def _draw(self, text: str = "", share: float = 0.0) -> None:
+        with self._uncaptured():  # else there is no terminal whose width could be asked for
+            self._terminal.flush()
+            bar = _bar(fitting(text, sys.stdout.encoding), share, shutil.get_terminal_size().columns - 1)
+            print(_BELOW + bar + _BACK, end="", flush=True)  # noqa: T201 - on a terminal
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        if self._capture is None:
+            return nullcontext()
+        uncaptured: AbstractContextManager[None] = self._capture.global_and_fixture_disabled()
+        return uncaptured
+
+
+def _draws(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a terminal obeys the cursor's commands and somebody looks: the log of a CI job keeps every frame."""
+    in_ci = any(environ.get(name) for name in ("CI", "BUILD_NUMBER"))  # as pytest tells it
+    return environ.get("TERM", "dumb") not in ("", "dumb", "unknown") and not in_ci
+
+
+def _bar(text: str, share: float, columns: int) -> str:
+    """Return a line that a terminal does not wrap: without a bar, or cut, where it is narrow; nothing of no text."""
+    if not text:
+        return ""
+    cells = min(_WIDTH, columns - width(text) - 3)
+    if cells < _LEAST:
+        while width(text) > columns:
+            text = text[1:]  # how far it is stands at the end
+        return text
+    filled = min(cells, int(cells * share))
+    return f"{text} [{'#' * filled}{'.' * (cells - filled)}]"

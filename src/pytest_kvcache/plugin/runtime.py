@@ -11,8 +11,8 @@ import pytest
 from ..errors import ConfigurationError, KVCacheError
 from . import markers
 from .fixtures import NO_ENDPOINT
-from .keys import ATTEMPTS, BASELINE, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
-from .session import SessionReport
+from .keys import ATTEMPTS, BASELINE, EVIDENCE, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
+from .session import SECTION, SessionReport
 from .state import TestState
 
 if TYPE_CHECKING:
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 _ERROR = pytest.StashKey[str]()
+_JUDGED = pytest.StashKey[bool]()
 _EXPECTATION: pytest.StashKey[Expectation] = pytest.StashKey()
 _LEVEL: pytest.StashKey[ServiceLevel | None] = pytest.StashKey()
 _SPEED_UP: pytest.StashKey[SpeedUpAsked | None] = pytest.StashKey()
 _COMPARISON: pytest.StashKey[Comparison | None] = pytest.StashKey()
 _RESET: pytest.StashKey[ResetMode | None] = pytest.StashKey()
+_TEXT = "Captured kvcache text call"
 _RUNNER_FIXTURE = "kv"
 _ENDPOINT_FIXTURE = "kv_endpoint"
 _FIXTURES = frozenset({_RUNNER_FIXTURE, _ENDPOINT_FIXTURE, "kv_metrics"})
@@ -86,6 +88,7 @@ class Runtime:
         if keeper is not None:
             state.resume = keeper.attempt(item, attempt)
         item.user_properties[:] = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
+        item.stash[EVIDENCE], item.stash[_JUDGED] = [], False
         if RECORD in item.stash:
             del item.stash[RECORD]
 
@@ -124,6 +127,7 @@ class Runtime:
         if problem is not None:
             from ..report.text import visible
 
+            item.stash[_JUDGED] = True
             pytest.fail(visible(problem), pytrace=False)
         return result
 
@@ -135,7 +139,16 @@ class Runtime:
         report = yield
         if call.when == "call":
             SessionReport.attach(item, report)
+            if item.stash.get(_JUDGED, False):
+                _point_at(item, report)
         return report
+
+
+def _point_at(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Let a verdict stand where its test is: what tells places (``--tb=line``) would name a file of ours."""
+    place = getattr(report.longrepr, "reprcrash", None)
+    if place is not None:
+        place.path, place.lineno = str(item.path), (item.location[1] or 0) + 1
 
 
 def _names(item: pytest.Item) -> list[str]:
@@ -234,15 +247,16 @@ def _keep(
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]
-    item.add_report_section("call", "kvcache", "\n".join([terminal.section(record), *_shown_text(item, state)]))
+    item.stash[EVIDENCE] = [(SECTION, terminal.section(record)), *_shown_text(item, state)]
 
 
-def _shown_text(item: pytest.Item, state: TestState) -> list[str]:
-    """Return the prompt text around each first divergence, for this test's own output and where it was asked for."""
+def _shown_text(item: pytest.Item, state: TestState) -> list[tuple[str, str]]:
+    """Return the prompt text around each first divergence, where it was asked for: a section that no report takes."""
     if not item.config.stash[SETTINGS].show_text:
         return []
     from ..divergence import sentence
     from ..report.text import visible
 
     parted = (m.divergence for m in state.measurements if m.divergence is not None)
-    return [f"  text: {visible(sentence(divergence, show_text=True))}" for divergence in parted]
+    shown = [visible(sentence(divergence, show_text=True)) for divergence in parted]
+    return [(_TEXT, "\n".join(shown))] if shown else []

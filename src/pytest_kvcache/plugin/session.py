@@ -8,7 +8,7 @@ import pytest
 
 from ..endpoint import without_userinfo
 from .fixtures import NO_ENDPOINT
-from .keys import CURVES, RECORD, SETTINGS
+from .keys import CURVES, EVIDENCE, RECORD, SETTINGS
 
 if TYPE_CHECKING:
     from ..report.record import Record
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .tally import Tally
 
+SECTION = "Captured kvcache call"  # as pytest calls what `Item.add_report_section("call", "kvcache", ...)` adds
 _ATTRIBUTE = "kvcache"  # on a TestReport, because only what a report carries crosses from a worker to the controller
 
 
@@ -40,10 +41,11 @@ class SessionReport:
 
     @staticmethod
     def attach(item: pytest.Item, report: pytest.TestReport) -> None:
-        """Let a test's record travel with its report."""
+        """Let a test's record and its evidence travel with its report: those of this attempt alone."""
         record = item.stash.get(RECORD, None)
         if record is not None:
             setattr(report, _ATTRIBUTE, record)
+        report.sections += item.stash.get(EVIDENCE, ())
 
     @classmethod
     def keep(cls, item: pytest.Item) -> None:
@@ -58,7 +60,8 @@ class SessionReport:
         endpoint = self._settings.endpoint
         if endpoint is None:
             return f"kvcache: {NO_ENDPOINT}" if self._config.get_verbosity() > 0 else None
-        from ..report.text import visible
+        from ..report.text import fitting, visible
+        from .console import encoding
 
         shown = {
             "endpoint": without_userinfo(endpoint),
@@ -68,7 +71,8 @@ class SessionReport:
         }
         if self._settings.results is not None:
             shown["results"] = f"{self._settings.results}{' (resumed)' if self._settings.resume else ''}"
-        return visible("kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items()))
+        told = "kvcache: " + ", ".join(f"{name}={value}" for name, value in shown.items())
+        return fitting(visible(told), encoding())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record that a report carries."""
@@ -93,7 +97,8 @@ class SessionReport:
         if nothing or self._config.getoption("no_summary", False):
             return
         from ..report import curves, grid, saved, sweeps, terminal
-        from ..report.text import visible
+        from ..report.text import fitting, visible
+        from . import console
 
         quiet = self._config.get_verbosity() < 0
         every = self._ordered()
@@ -116,7 +121,7 @@ class SessionReport:
         terminalreporter.ensure_newline()  # else the first line below the title is an empty one
         terminalreporter.section("kvcache")
         for line in lines:
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(fitting(line, console.encoding()))
 
     def pytest_sessionfinish(self) -> None:
         """Write the files, before the terminal tells the rest."""
@@ -127,6 +132,11 @@ class SessionReport:
         finally:
             if self._memory is not None:
                 self._memory.write(self._ordered())
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if self._records and reporter is not None:  # what follows is only shown
+            from .console import fit
+
+            fit(r for reports in reporter.stats.values() for r in reports if hasattr(r, _ATTRIBUTE))
 
     def _curves(self) -> list[Record]:
         return self._config.stash[CURVES].told()
