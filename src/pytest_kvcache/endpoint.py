@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from .errors import ConfigurationError
+from .hidden import hide
 
 if TYPE_CHECKING:
     from .savings.prices import PriceList
@@ -132,11 +133,14 @@ class Endpoint:
 
     def redact(self, text: str) -> str:
         """Return ``text`` with every secret of this endpoint replaced, for messages that a server may have echoed."""
-        parts = urlsplit(self.base)
-        secrets = {self.api_key, parts.password, parts.username, *(value for _, value in self.headers)}
-        for secret in sorted((s for s in secrets if s and len(s) > 3), key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
+        return hide(text, self.secrets())
+
+    def secrets(self) -> frozenset[str]:
+        """Return everything that no report may show: keys, header values, and user-info of the URLs in any form."""
+        told = {self.api_key or "", *(value for _, value in self.headers)}
+        for url in (self.base, *(source.url for source in self.metrics)):
+            told |= _userinfo(url)
+        return frozenset(told - {""})
 
 
 def parse_base_url(url: str, origin: str) -> str:
@@ -195,6 +199,13 @@ def _without_head(url: str, paths: Iterable[str]) -> str:
                 longest = size
     kept = "".join(f"/{segment}" for segment in base[: len(base) - longest])
     return urlunsplit(parts._replace(path=kept))
+
+
+def _userinfo(url: str) -> set[str]:
+    """Return user name and password of a URL, as written and decoded, and the pair as a header carries it."""
+    parts = urlsplit(url)
+    written = {parts.username or "", parts.password or ""}
+    return {*written, *map(unquote, written), *(value.removeprefix("Basic ") for value in _basic(url).values())}
 
 
 def _basic(url: str) -> dict[str, str]:

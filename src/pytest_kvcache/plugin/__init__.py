@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from . import checks, fixtures, markers
     from .curves import Curves
     from .leaving import place
+    from .redacting import Redacting
     from .runtime import Runtime
     from .session import SessionReport
 
@@ -59,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(fixtures, "kvcache-fixtures")
     config.pluginmanager.register(checks, "kvcache-checks")
     config.pluginmanager.register(Runtime(), "kvcache-runtime")
+    config.pluginmanager.register(Redacting(), Redacting.NAME)
     config.stash[CURVES] = Curves()
     config.pluginmanager.register(config.stash[CURVES], Curves.NAME)
     tables = place("csv", config.stash[SETTINGS])

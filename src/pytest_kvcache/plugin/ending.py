@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -45,12 +46,14 @@ def name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def shown(failure: Any, hide: Hide, key: str = "") -> Any:
-    """Return how pytest shows a failure, without local variables and secrets."""
+def shown(failure: Any, hide: Hide, key: str = "", *, with_locals: bool = False) -> Any:
+    """Return how pytest shows a failure, without secrets and, unless they are wanted, without local variables."""
+    inner = partial(shown, with_locals=with_locals)
     if isinstance(failure, Mapping):
-        return {name: None if name == "reprlocals" else shown(value, hide, name) for name, value in failure.items()}
+        left_out = () if with_locals else ("reprlocals",)
+        return {name: None if name in left_out else inner(value, hide, name) for name, value in failure.items()}
     if isinstance(failure, (list, tuple)):
-        return [shown(value, hide, key) for value in failure]
+        return [inner(value, hide, key) for value in failure]
     return hide(failure) if isinstance(failure, str) and key not in ("type", "style") else failure
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..errors import ConfigurationError, KVCacheError
-from . import markers
+from . import markers, redacting
 from .fixtures import NO_ENDPOINT
 from .keys import ATTEMPTS, BASELINE, EVIDENCE, GRAINS, KEEPER, RECORD, RUN, SETTINGS, STATE, WARM
 from .session import SECTION, SessionReport
@@ -128,7 +128,7 @@ class Runtime:
             from ..report.text import visible
 
             item.stash[_JUDGED] = True
-            pytest.fail(visible(problem), pytrace=False)
+            pytest.fail(redacting.of(item)(visible(problem)), pytrace=False)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -243,7 +243,9 @@ def _keep(
     from ..report import junit, terminal
     from ..report.record import check_record
 
-    record = check_record(item.nodeid, verdict, runs, state.probes, sweep=markers.sweep_of(item), entry=entry)
+    hidden = redacting.of(item)
+    sweep = markers.sweep_of(item)
+    record = redacting.record(check_record(item.nodeid, verdict, runs, state.probes, sweep=sweep, entry=entry), hidden)
     item.stash[RECORD] = record
     theirs = [pair for pair in item.user_properties if not junit.is_ours(pair[0])]
     item.user_properties[:] = [*theirs, *junit.properties(record)]

@@ -112,7 +112,7 @@ def _line(text: str) -> str:
     """Return text that is safe, and one line: it stands in a table."""
     from ..report.text import visible
 
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return visible(text)
 
 
 def _is_plain(value: object) -> bool:

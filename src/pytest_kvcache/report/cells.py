@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..figures import duration
 from .columns import UNKNOWN
 from .plain import Record
+from .text import shortened
+
+NAME = 60  # characters of a version or a label: all rows of a table are as wide as the widest
 
 
 def rate(value: float | None) -> str:
@@ -33,7 +36,7 @@ def engine(told: Record | None) -> str:
     """Return what answered: its name, version, block size and what to know before believing it."""
     if told is None:
         return UNKNOWN
-    name = f"{told['id']} {told['version']}" if told["version"] else str(told["id"])
+    name = f"{told['id']} {shortened(told['version'], NAME)}" if told["version"] else str(told["id"])
     block = f" block {told['block_size']}" if told["block_size"] else ""
     unconfirmed = " (unconfirmed)" if told["unconfirmed"] else ""
     return name + block + (" (simulated)" if told["simulated"] else "") + unconfirmed

@@ -11,6 +11,7 @@ from .levels import headline, is_load, kept, level_text, level_value, levels_tab
 from .losses import waterfall
 from .plain import Record
 from .saved import line_of_test
+from .text import shortened
 from .turns_table import turns_table
 
 _HEADER = ("verdict", "hit rate", "target", "predicted", "hit/query tokens", "TTFT p50/p95", "output", "engine", "test")
@@ -203,7 +204,7 @@ def _rows(record: Record) -> list[str]:
 
 
 def _row_of(label: str, tokens: Record, query: int, note: str = "") -> tuple[str, str, str, str, str]:
-    return label, f"{tokens['hit_tokens']:,}", f"{query:,}", cells.rate(tokens["hit_rate"]), note
+    return shortened(label, cells.NAME), f"{tokens['hit_tokens']:,}", f"{query:,}", cells.rate(tokens["hit_rate"]), note
 
 
 def _means(title: str, names: dict[str, str], latencies: Record) -> list[str]:

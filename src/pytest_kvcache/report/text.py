@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from zlib import crc32
 
-# C0 and C1 controls (escape sequences begin with one), ends of lines, marks of direction and others that nobody sees,
-# surrogates, and the two that XML 1.0 forbids.
+LONGEST = 4_000  # characters of one text: of more nobody reads the end, and a megabyte would be in every form
+
+# Controls (escape sequences begin with one, and a line of its own could be taken for ours, or for a command of the CI
+# system), marks of direction and others that nobody sees, surrogates, and the two that XML 1.0 forbids.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff"
-    "\U000e0000-\U000e007f]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\ufffe\uffff\U000e0000-\U000e007f]"
 )
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` with what a terminal would obey or XML cannot hold written out, such as ``\x1b``."""
-    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+    r"""Return ``text`` as one line with what a terminal would obey or XML cannot hold written out, such as ``\x1b``.
+
+    Of a text that is longer than 4,000 characters the beginning, its length and its CRC-32, so that two stay two.
+    """
+    shown = _HIDDEN.sub(_escape, text[:LONGEST])
+    if len(text) <= LONGEST:
+        return shown
+    return f"{shown}… ({len(text):,} characters, {crc32(text.encode('utf-8', 'surrogatepass')):08x})"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 _PLAIN = {"±": "+/-", "µ": "u", "×": "x", "·": "|", "…": "...", "→": "->", "–": "-", "—": "-", "\u00a0": " "}

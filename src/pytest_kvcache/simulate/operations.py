@@ -79,7 +79,9 @@ class OperationRoutes:
         probed.prompt += faults.health_probe_tokens
         delay = faults.late_counters
         counts = server.late.at(time.monotonic() - delay) if delay else server.fleet.counts
-        page = render(server.fleet.engines, counts, server.model, server.metric_prefix, faults).encode()
+        page = render(server.fleet.engines, counts, server.model, server.metric_prefix, faults).encode(
+            "utf-8", "replace"
+        )
         headers = {"Content-Type": content_type(faults)}
         if faults.metrics_gzip:
             page, headers["Content-Encoding"] = gzip.compress(page), "gzip"
