@@ -36,6 +36,7 @@ PURE = {
             "production",
             "errors",
             "expected",
+            "hidden",
             "judge",
             "rate",
             "diagnose",
