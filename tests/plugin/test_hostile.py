@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -96,12 +100,40 @@ def kept(text: str) -> None:
         document(json.dumps(result["record"]))
 
 
+def table(text: str) -> None:
+    rows = list(csv.reader(io.StringIO(text)))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    for cell in (cell for row in rows for cell in row):
+        assert not UNSEEN.search(cell.replace("\t", "\x00"))
+        assert not cell.startswith(tuple("=+-@")) or number(cell), cell
+
+
+def number(cell: str) -> bool:
+    try:
+        return isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def remembered(text: str) -> None:
+    for line in text.splitlines():
+        document(line)
+
+
+def script(text: str) -> None:
+    assert not UNSEEN.search(text)
+    assert subprocess.run(["sh", "-n"], input=text, text=True, check=False).returncode == 0
+
+
 # A form is a name, the words of the command line, the files that they leave, and what must be true of each.
 FORMS: dict[str, tuple[tuple[str, ...], str, Callable[[str], None]]] = {
     "JSON": (("--kv-report=kv.json",), "kv.json", document),
     "Markdown": (("--kv-markdown=kv.md",), "kv.md", markdown),
     "step summary": ((), "summary.md", markdown),
     "JUnit": (("--junitxml=junit.xml", "-o", "junit_family=xunit1", "-o", "junit_logging=all"), "junit.xml", junit),
+    "tables": (("--kv-csv=csv",), "csv/*.csv", table),
+    "history": (("--kv-history=history.jsonl",), "history.jsonl", remembered),
+    "script": (("--kv-reproduce=reproduce.sh",), "reproduce.sh", script),
     "results": (("--kv-results=results",), "results/*.jsonl", kept),
 }
 

@@ -59,6 +59,7 @@ def timeless(path: Path) -> str:
 FORMS: dict[str, tuple[str, Callable[[Path], str]]] = {
     "--kv-report": ("kv.json", whole),
     "--kv-markdown": ("kv.md", whole),
+    "--kv-html": ("kv.html", whole),
     "--junitxml": ("junit.xml", timeless),
 }
 

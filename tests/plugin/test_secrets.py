@@ -86,7 +86,8 @@ def test_crash(kv, kv_workload, kv_endpoint):
     print(said(kv_endpoint))
     os._exit(1)
 """
-REPORTS = ["--kv-report=kv.json", "--kv-markdown=kv.md", "--junitxml=junit.xml", "--kv-results=results"]
+REPORTS = ["--kv-artifacts=art", "--junitxml=junit.xml", "--kv-results=results", "--kv-history=history.jsonl"]
+REPORTS += ["--kv-baseline=base.json", "--kv-update-baseline"]
 LOUD = ["-l", "--tb=long", "-vv", "-rA", "--log-level=DEBUG", "--log-file=debug.log", "--kv-show-text"]
 OTHERS = {
     "pytest_html": ["--html=out.html", "--self-contained-html"],

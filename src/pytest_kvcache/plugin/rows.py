@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
+from . import redacting
 from .keys import STATE
 
 if TYPE_CHECKING:
     from ..report.plain import Record
     from ..report.sheets.parts import Part, Place
 
-_ATTRIBUTE = (
-    "kvcache_rows"  # on a TestReport, because only what a report carries crosses from a worker to the controller
-)
+_ATTRIBUTE = "kvcache_rows"  # on a TestReport: only what one carries crosses from a worker to the controller
 _INPUT = "kvcache_rows"  # of a worker: the session
 _PLACE = pytest.StashKey[tuple[Any, ...]]()
 REQUESTS = "requests.csv"
@@ -115,10 +114,10 @@ class Rows:
     def _written(self, item: pytest.Item) -> tuple[Any, ...]:
         from ..report.sheets import requests
 
-        runs = enumerate(item.stash[STATE].measurements, 1)
+        runs, hidden = enumerate(item.stash[STATE].measurements, 1), redacting.of(item)
         try:
             return self._part().append(
-                chain.from_iterable(requests.rows(item.nodeid, number, measured) for number, measured in runs)
+                chain.from_iterable(requests.rows(item.nodeid, number, measured, hidden) for number, measured in runs)
             )
         except OSError as error:
             return (error.strerror or str(error),)

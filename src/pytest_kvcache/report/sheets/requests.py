@@ -56,22 +56,33 @@ HEADER = tuple(column.name for column in COLUMNS)
 Levels = Callable[[Exchange], Level | None]
 
 
-def rows(nodeid: str, number: int, measurement: Measurement) -> Iterator[tuple[object, ...]]:
+def rows(
+    nodeid: str, number: int, measurement: Measurement, hidden: Callable[[str], str] = str
+) -> Iterator[tuple[object, ...]]:
     """Return the rows of a run, as they are written: first what warmed the cache, then what was measured.
 
     Args:
         nodeid: of the test.
         number: of the run in it.
         measurement: the run.
+        hidden: returns what a server said without secrets.
     """
     head = (text(nodeid), number, started(measurement.begun))
-    origin, engine = _origin(measurement), _engine(measurement)
+    origin, engine = _origin(measurement), text(hidden(_engine(measurement)))
     for request, e in enumerate(measurement.prefill, 1):
-        yield (*head, "prefill", request, *_row(e, origin, None, None), engine)
+        yield (*head, "prefill", request, *_row(e, origin, None, None), _error(e, hidden), 1 + len(e.earlier), engine)
     predicted, level = _predicted(measurement), _levels(measurement)
     for request, e in enumerate(measurement.exchanges, 1):
         hit = None if predicted is None else predicted[request - 1]
-        yield (*head, "measured", request, *_row(e, origin, level(e), hit), engine)
+        yield (
+            *head,
+            "measured",
+            request,
+            *_row(e, origin, level(e), hit),
+            _error(e, hidden),
+            1 + len(e.earlier),
+            engine,
+        )
 
 
 def _row(e: Exchange, origin: float, level: Level | None, predicted: int | None) -> tuple[object, ...]:
@@ -94,9 +105,11 @@ def _row(e: Exchange, origin: float, level: Level | None, predicted: int | None)
         predicted,
         e.completion_tokens,
         e.status,
-        None if e.failure is None else text(class_of(e)),
-        1 + len(e.earlier),
     )
+
+
+def _error(e: Exchange, hidden: Callable[[str], str]) -> str | None:
+    return None if e.failure is None else text(hidden(class_of(e)))
 
 
 def _origin(measurement: Measurement) -> float:
@@ -106,9 +119,9 @@ def _origin(measurement: Measurement) -> float:
     return min((e.queued for e in (*measurement.prefill, *measurement.exchanges)), default=0.0)
 
 
-def _engine(measurement: Measurement) -> str | None:
+def _engine(measurement: Measurement) -> str:
     names = list(measurement.engines)
-    return text(names[0]) if len(names) == 1 else None
+    return names[0] if len(names) == 1 else ""
 
 
 def _predicted(measurement: Measurement) -> tuple[int, ...] | None:
