@@ -98,6 +98,20 @@ def test_nothing_is_written_where_nothing_changed(pytester: pytest.Pytester, run
     assert values == ["hit_rate", "hit_tokens", "query_tokens", "ttft_p50"]  # nothing that is not compared
 
 
+def test_noise_does_not_rewrite_an_entry() -> None:
+    from pytest_kvcache.plugin.memory import _newer
+
+    def record(*values: float) -> dict[str, Any]:
+        group = {"where": "", "runs": 5, "values": {"ttft_p95": list(values), "itl_p50": [1.0] * 5}}
+        asked = {"name": "ttft_p95", "allowed": 0.1, "relative": True}
+        return {"context": {"model": "m"}, "values": [group], "regressions": [asked]}
+
+    old = _newer(record(0.100, 0.101, 0.102, 0.103, 0.104), None)
+    assert list(old.groups[0].values) == ["ttft_p95"]
+    assert _newer(record(0.1005, 0.1015, 0.102, 0.103, 0.1035), old) is old
+    assert _newer(record(0.200, 0.201, 0.202, 0.203, 0.204), old).groups[0].values["ttft_p95"][0] == 0.2
+
+
 def test_workers_measure_and_the_controller_writes(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(test_a=HEAD + "".join(check(f"test_{n}", 0.25 * (n % 3)) for n in range(6)))
     run(f"--kv-endpoint={sim}", *QUICK, *MAKE, "-n", "2").assert_outcomes(passed=6)

@@ -232,6 +232,10 @@ def test_what_the_other_markers_ask_is_judged_too(
     result.stdout.fnmatch_lines(["hit rate 0.500, wanted 0.900*KV201*"])
     found = properties(pytester.path / "out.xml")["test_it"]
     assert (found["kv_verdict"], found["kv_slo"], found["kv_regression"]) == ("fail", "pass", "pass")
+    pytester.makepyfile(test_it=of(more="@pytest.mark.hit_rate(target=0.5)"))
+    result = run(f"--kv-endpoint={sim}", *QUICK, COMPARE, "-rA")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["hit rate 0.500, wanted 0.500*", "  pass  hit rate stayed at 0.500 (allowed none)"])
 
 
 def test_xfail_and_reruns_see_an_ordinary_failure(

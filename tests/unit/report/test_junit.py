@@ -11,7 +11,7 @@ from pytest_kvcache.model.objective import Metric, Reached, Statistic
 from pytest_kvcache.report.junit import is_ours, properties
 from pytest_kvcache.slo.asked import service_level, speed_up
 
-from .made import at, judged, measured, reached, search, stretch
+from .made import at, judged, measured, reached, regressed, search, stretch
 
 PLAIN = {"0": Tokens(1000, {"local": 700})}
 ORDINARY = [
@@ -101,3 +101,12 @@ def test_an_objective_under_another_name_is_not_written() -> None:
     found = dict(properties(judged(measured(PLAIN), objectives=(other,))))
     assert "kv_mine" not in found
     assert found["kv_slo"] == "pass"
+
+
+def test_the_worst_comparison_is_told_and_replaced_when_a_test_runs_again() -> None:
+    verdicts: tuple[tuple[Reached, ...], ...] = (("pass", "inconclusive"), ("inconclusive", "fail"), ("pass",))
+    for each in verdicts:
+        told = properties(judged(measured(PLAIN), regressions=tuple(regressed(verdict=verdict) for verdict in each)))
+        assert dict(told)["kv_regression"] == each[-1]
+    assert "kv_regression" not in dict(properties(judged(measured(PLAIN))))
+    assert is_ours("kv_regression")
