@@ -291,6 +291,7 @@ def test_a_sweep_of_two_axes() -> None:
     assert trace(bars, "rate 0.5", yaxis="y")["y"] == [150.0, 90.0]
     assert trace(bars, "rate 0.5", yaxis="y2")["y"] == [4000.0, None]
     assert trace(bars, "rate 0.5", yaxis="y")["x"] == ["context 512", "context 2048"]
+    assert tables([part])[-1] == [["", "0.5"], ["context 512", "4,000"], ["context 2048", "-"]]
 
 
 def test_without_input_throughput_nothing_is_compared() -> None:
@@ -315,7 +316,7 @@ def test_a_curve_with_its_knee_and_ceiling() -> None:
     (part,) = curves_section([curve()], 1000)
     drawn = figures([part])[0]
     assert trace(drawn, "agents, lru")["x"] == [16, 32, 64]
-    assert trace(drawn, "agents, lru")["y"] == [0.25, 0.5, 0.5]
+    assert trace(drawn, "agents, lru")["y"] == [0.25, 0.5, 0.54]
     knee = trace(drawn, "knee")
     assert (knee["x"], knee["y"], knee["text"]) == (
         [32],

@@ -23,6 +23,7 @@ from pytest_kvcache.report.html import embed, missing, page
 from pytest_kvcache.report.html.blocks import clean, section, table
 from pytest_kvcache.report.html.bounds import allowance
 from pytest_kvcache.report.html.details import details
+from pytest_kvcache.report.html.skeleton import render
 from pytest_kvcache.report.html.traces import label, log_axis, thinned
 
 EMPTY = {"schema": "", "endpoint": None, "seed": None, "interrupted": False, "checks": [], "sweeps": []}
@@ -182,6 +183,13 @@ def strings_of_charts(part: Any, *, inside: bool = False) -> list[str]:
     return [part] if inside and isinstance(part, str) else []
 
 
+def test_a_page_of_another_kind_shows_its_texts_as_texts() -> None:
+    shown = Page(render("page.html", title="a\x00<b>\udc80", sections=[], data={"more": ["</script>"]}))
+    assert "a\\x00<b>\\udc80" in shown.text
+    assert shown.data("more") == ["</script>"]
+    assert "b" not in shown.tags
+
+
 @given(ANY)
 @example("&amp;")
 @example("&#60;b&#62;")
@@ -322,7 +330,7 @@ def curve() -> dict[str, Any]:
     points = [
         {"blocks": 1, "tokens": 16, "gib": 0.5, "hit_rate": 0.25},
         {"blocks": 2, "tokens": 32, "gib": 1.0, "hit_rate": 0.5},
-        {"blocks": 4, "tokens": 64, "gib": 2.0, "hit_rate": 0.5},
+        {"blocks": 4, "tokens": 64, "gib": 2.0, "hit_rate": 0.54},
     ]
     knee = {"blocks": 2, "tokens": 32, "gib": 1.0}
     told = {"name": "agents", "policy": "lru", "block_size": 16, "bytes_per_token": 1024, "ceiling": 0.55}

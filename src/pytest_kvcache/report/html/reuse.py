@@ -56,7 +56,7 @@ def _rates_chart(told: Record) -> Block | None:
     return figure(
         "Hit rate: measured, predicted, ceiling" + (" and target" if target else ""),
         [bars, *target],
-        height=66 + 42 * len(names),
+        height=(92 if target else 66) + 42 * len(names),
         xaxis={"range": [0, 1.02 * top], "tickformat": ".1f"},
         yaxis={
             "tickvals": places,

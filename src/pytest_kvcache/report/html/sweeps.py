@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...figures import duration
+from ..columns import UNKNOWN
 from ..grid import across_axis, axis_text, laid_out, moving_axes, outcome, tables
 from ..levels import headline
 from ..plain import Record
@@ -41,6 +42,7 @@ def sweep_section(sweep: Record, checks: Mapping[str, Record], most: int) -> lis
         _throughput(across, rows, checks),
         _lines("limit that holds", "level", "limit", across, rows),
         *(folded(table(grid, words=words, title=title)) for title, grid in kept),
+        _input_table(across, rows, checks),
         *left(len(sweep["cells"]) - len(cells), "place"),
         wide=True,
     )
@@ -173,6 +175,17 @@ def _bars(name: str, number: int, at: Sequence[str], values: Sequence[float | No
         "marker": {"color": f"@s{number % SERIES}"},
         "hovertemplate": "%{x}, %{fullData.name}: %{y:,.0f} tok/s<extra></extra>",
     }
+
+
+def _input_table(across: Record, rows: Sequence[Row], checks: Mapping[str, Record]) -> Block | None:
+    """Return the input throughput, which the tables of a sweep have not; nothing where it is not told."""
+    told = [[_input(cell, checks) for cell in row] for _, row in rows]
+    if all(value is None for row in told for value in row):
+        return None
+    head = ("", *map(axis_text, across["values"]))
+    shown = [[UNKNOWN if value is None else f"{value:,.0f}" for value in row] for row in told]
+    lines = [(name, *row) for (name, _), row in zip(rows, shown, strict=True)]
+    return folded(table([head, *lines], title=f"input tok/s by {across['name']}"))
 
 
 def _input(cell: Record | None, checks: Mapping[str, Record]) -> float | None:
