@@ -177,6 +177,7 @@ def test_a_phone_scrolls_down_and_never_sideways(open_page: Open, text: str) -> 
     detail = opened(tab, "test_router")
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
     assert detail.bounding_box()["width"] > 340
+    assert tab.locator("#checks td.name").first.bounding_box()["width"] > 140  # columns that are hidden take nothing
     assert detail.locator(".main-svg").first.bounding_box()["width"] > 300
     tab.set_viewport_size({"width": 844, "height": 390})
     assert detail.bounding_box()["width"] > 780
