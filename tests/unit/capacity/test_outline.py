@@ -71,6 +71,14 @@ def test_a_single_jump_is_found_to_the_block() -> None:
     assert {7, 12_344, 12_345, 30_000} <= set(budgets(curve))
 
 
+def test_the_knee_in_the_middle_of_a_slope_is_a_point() -> None:
+    ids = array("q", range(5_000))  # one prompt twice: each further block of cache brings one more
+    curve = Trace.of([Row(1, 20_000, ids)] * 2, block_size=4, ids="prefix").sweep()
+    knee = curve.knee().blocks
+    assert 4_800 < knee < 5_000
+    assert knee in budgets(curve)
+
+
 @settings(max_examples=40)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), st.integers(50, MOST))
 def test_points_are_few_ascending_and_exact(lengths: list[int], most: int) -> None:

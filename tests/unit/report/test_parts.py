@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -94,7 +95,8 @@ def test_rows_of_earlier_sessions(start: Start, tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text(
         lines([HEADER, *rows("a", 2), *rows("a", 3, "later"), *rows("b", 2), *rows("short", 1), *rows("other", 9)])
     )
-    (tmp_path / "second.csv").write_text(lines([HEADER, *rows("a", 2), *rows("short", 2)]))
+    other = [(*one[:1], 2, *one[2:]) for one in rows("a", 2)]  # what was found first counts
+    (tmp_path / "second.csv").write_text(lines([HEADER, *other, *rows("short", 2)]))
     wanted = {("a", "t"): 2, ("b", "t"): 3, ("short", "t"): 2, ("none", "t"): 1}
     into = start(tmp_path / "parts")
     places = found([tmp_path / "old.csv", tmp_path / "missing.csv", tmp_path / "second.csv"], wanted, into)
@@ -113,8 +115,9 @@ def test_rows_of_earlier_sessions(start: Start, tmp_path: Path) -> None:
         lines([HEADER]).encode() + b'"' + b"x" * 200_000,
         lines([HEADER, row("a")]).encode()[:-20],
         lines([(*HEADER, "more"), (*row("a"), 1)]).encode(),
+        lines([(*HEADER[:-1], "renamed"), (*row("a")[:-1], "x")]).encode(),
     ],
-    ids=["empty", "bytes", "another table", "nul", "endless", "cut", "another version"],
+    ids=["empty", "bytes", "another table", "nul", "endless", "cut", "another version", "other columns"],
 )
 def test_what_is_no_such_table_is_passed_over(start: Start, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.csv").write_bytes(content)
@@ -122,3 +125,12 @@ def test_what_is_no_such_table_is_passed_over(start: Start, tmp_path: Path, cont
     files = [tmp_path / "bad.csv", tmp_path, tmp_path / "good.csv"]
     places = found(files, {("a", "t"): 1}, start(tmp_path / "parts"))
     assert table(tmp_path / "parts", places["a", "t"]) == (lines([HEADER, row("a")]), 0)
+
+
+def test_a_part_that_becomes_shorter_ends_in_an_error(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = start(tmp_path).append(rows("a", 3))
+    monkeypatch.setattr("pytest_kvcache.report.sheets.parts.os.fstat", lambda _: os.stat_result([1 << 40] * 10))
+    with pytest.raises(OSError, match="shorter"):
+        table(tmp_path, place._replace(end=place.end + 1))

@@ -64,6 +64,13 @@ def test_secrets_are_found_in_other_words_unless_they_are_too_short_to_be_told()
     assert secrets.quoted("") == "''"
 
 
+def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
+    secrets = Secrets()
+    secrets.add("abcd", "SHORT", "s")
+    secrets.add("abcdef", "LONG", "l")
+    assert secrets.quoted("xabcdef") == 'x"${LONG:?set it to the l}"'
+
+
 def test_equal_values_share_a_variable_and_others_do_not() -> None:
     secrets = Secrets()
     for value, name in (("one!", "A"), ("one!", "B"), ("two!", "A"), ("three", "A"), ("", "C")):

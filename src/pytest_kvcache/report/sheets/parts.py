@@ -7,6 +7,7 @@ is killed leaves a part that reads as a table, but for its last line.
 from __future__ import annotations
 
 import csv
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
@@ -114,6 +115,8 @@ def _copied(part: Path, place: Place, to: BinaryIO) -> bool:
             left = place.end - place.begin
             while left > 0:
                 piece = file.read(min(left, _PIECE))
+                if not piece:
+                    raise OSError(errno.EIO, "it became shorter while it was read", str(part))
                 to.write(piece)
                 left -= len(piece)
     except FileNotFoundError:
