@@ -149,13 +149,14 @@ class Ledger:
         phase: of the run.
     """
 
-    __slots__ = ("_gaps", "_kept", "_places", "_text", "produced")
+    __slots__ = ("_gaps", "_kept", "_ordered", "_places", "_text", "produced")
 
     def __init__(self, phase: Phase = "load") -> None:
         self._kept = Exchanges(phase)
         self._places = array("q")  # two for each request
         self._gaps: Counter[int] = Counter()
         self._text = 0
+        self._ordered = self._kept  # in the order of their places, when it was last asked for
         self.produced = Production()
 
     def __setitem__(self, place: Place, exchange: Exchange) -> None:
@@ -175,8 +176,10 @@ class Ledger:
     @property
     def exchanges(self) -> Exchanges:
         """All of them, session by session, each in the order of its requests."""
-        sessions, turns = self._places[::2], self._places[1::2]
-        return self._kept.ordered(sorted(range(len(self)), key=lambda at: (sessions[at], turns[at])))
+        if len(self._ordered) != len(self):
+            sessions, turns = self._places[::2], self._places[1::2]
+            self._ordered = self._kept.ordered(sorted(range(len(self)), key=lambda at: (sessions[at], turns[at])))
+        return self._ordered
 
     def since(self, count: int) -> Iterator[Exchange]:
         """Return those that ended after the first ``count``, as they ended."""

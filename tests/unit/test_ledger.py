@@ -58,6 +58,17 @@ def test_exchanges_come_back_as_they_were_in_the_order_of_their_places(told: lis
     assert ledger.exchanges[1:5:2] == made[1:5:2]
 
 
+def test_exchanges_are_ordered_anew_when_there_are_more() -> None:
+    ledger = Ledger()
+    assert list(ledger.exchanges) == []
+    ledger[1, 0] = Exchange("load", 1.0, 2.0)
+    seen = ledger.exchanges
+    assert ledger.exchanges is seen
+    ledger[0, 0] = Exchange("load", 0.0, 3.0)
+    assert [e.queued for e in ledger.exchanges] == [0.0, 1.0]
+    assert [e.queued for e in seen] == [1.0]
+
+
 def test_a_place_that_is_not_there_is_an_error() -> None:
     with pytest.raises(IndexError):
         Ledger().exchanges[0]
