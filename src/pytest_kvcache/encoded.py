@@ -18,21 +18,37 @@ _FIELDS = ("prompt", "text")
 _HOLE = "\0"
 _WRITTEN = json.dumps(_HOLE)
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
+_strictly = json.JSONEncoder(allow_nan=False).encode
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
     """Return what ``json.dumps`` writes for a body, without white space."""
-    texts: list[str] = []
-    shape: dict[str, object] = {}
-    for name, value in body.items():  # holes stand in the order of the body
-        if name == "messages" and isinstance(value, list):
-            shape[name] = [_message(message, texts) for message in value]
-        else:
-            shape[name] = _hole(value, texts) if name in _FIELDS else value
+    shape, texts = _shape(body)
     parts = _dumps(shape).split(_WRITTEN)
     if len(parts) != len(texts) + 1:  # the body has what a hole looks like
         return _dumps(body).encode()
     return "".join(part for pair in zip_longest(parts, texts, fillvalue="") for part in pair).encode()
+
+
+def check(body: Mapping[str, Any]) -> None:
+    """Find out whether a body is JSON, which knows neither NaN nor infinity.
+
+    Raises:
+        TypeError, ValueError, RecursionError: as ``json.dumps``: it is none.
+    """
+    _strictly(_shape(body)[0])
+
+
+def _shape(body: Mapping[str, Any]) -> tuple[dict[str, object], list[str]]:
+    """Return a body with holes in place of its long texts, and these as JSON has them, in the order of the body."""
+    texts: list[str] = []
+    shape: dict[str, object] = {}
+    for name, value in body.items():
+        if name == "messages" and isinstance(value, list):
+            shape[name] = [_message(message, texts) for message in value]
+        else:
+            shape[name] = _hole(value, texts) if name in _FIELDS else value
+    return shape, texts
 
 
 def _message(message: object, texts: list[str]) -> object:

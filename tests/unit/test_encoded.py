@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kvcache.encoded import encoded
+from pytest_kvcache.encoded import check, encoded
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 10
 ODD = ["", "\0", '"\0', "\0\0", '"', "\\", '\\"', "\n\r\t", "\x1f", "\x7f", "é", "\ud800", "\\u0000", '"\\u0000"']
@@ -63,3 +63,18 @@ def test_long_texts_are_not_escaped_one_character_after_the_other(monkeypatch: p
     encoded({"messages": [{"role": "user", "content": LONG + '\n"' + LONG}], "prompt": LONG})
     assert len(seen) == 1
     assert seen[0] < 100
+
+
+@given(BODIES)
+def test_what_is_json_passes_the_check(body: dict[str, Any]) -> None:
+    check(body)
+
+
+@pytest.mark.parametrize("field", ["messages", "prompt", "n"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", {(1, 2): 3}])
+def test_what_is_no_json_does_not(field: str, value: object) -> None:
+    for body in ({field: value}, {field: [value]}, {field: [{"content": value}, LONG]}, {field: {"content": value}}):
+        with pytest.raises((TypeError, ValueError)):
+            json.dumps(body, allow_nan=False)
+        with pytest.raises((TypeError, ValueError)):
+            check(body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from ..apis import PATHS
 from ..checks import is_whole
+from ..encoded import check
 from ..errors import EndpointError, ProtocolError, WorkloadError
 from ..model import Phase, Prompt, Request, Session
 from ..protocols import Site
@@ -54,7 +54,7 @@ class Bodies:
             if not isinstance(body, Mapping):
                 raise WorkloadError(f"{name}: body {number} is {type(body).__name__}; expected a JSON object")
             try:
-                json.dumps(body, allow_nan=False)
+                check(body)
             except (TypeError, ValueError, RecursionError) as error:
                 raise WorkloadError(f"{name}: body {number} is no JSON object: {error}") from None
 
