@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("real")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while it is there an event loop runs, which tests elsewhere would notice
 def chromium() -> Iterator[Any]:
     """The browser. A wrong path in the variable is an error; no browser at all is a skip."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install --group browser")
