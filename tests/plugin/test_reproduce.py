@@ -84,6 +84,9 @@ def test_elsewhere_it_names_the_folder(
     (pytester.path / "o.json").unlink()
     assert ran(script).returncode == 0
     assert (pytester.path / "o.json").exists()
+    (script.parent / "deeper").mkdir()
+    script = script.rename(script.parent / "deeper/again.sh")
+    assert ran(script).returncode == 0
     copy = tmp_path_factory.mktemp("copy")
     shutil.copytree(pytester.path, copy / "tests")
     (copy / "tests/o.json").unlink()
@@ -166,15 +169,17 @@ def test_no_secret_is_in_it_and_it_runs_with_them(
     assert told(pytester.path / "o.json")[0][1:] == ("pass", 1024, 2048)
 
 
-def test_headers_from_the_environment(
+def test_short_secrets_and_those_of_the_environment(
     pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile(test_a=PASSING)
     monkeypatch.setenv("PYTEST_KV_HEADER", "X-One: envsecret\nX-Two: k3")
+    monkeypatch.setenv("PYTEST_KV_METRICS", f"{sim.replace('//', '//u:p@')}/metrics")
     run(f"--kv-endpoint={sim}", "--kv-reproduce=again.sh", "--kv-report=o.json").assert_outcomes(passed=1)
     text = (pytester.path / "again.sh").read_text()
-    assert not [secret for secret in SECRETS if secret in text]
-    done = ran(pytester.path / "again.sh", KV_HEADER_X_ONE="envsecret", KV_HEADER_X_TWO="k3")
+    assert not [secret for secret in (*SECRETS, "u:p@") if secret in text]
+    variables = {"KV_HEADER_X_ONE": "envsecret", "KV_HEADER_X_TWO": "k3", "KV_USERINFO": "u:p"}
+    done = ran(pytester.path / "again.sh", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

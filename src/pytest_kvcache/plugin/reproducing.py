@@ -193,7 +193,6 @@ def _key(settings: Settings) -> Iterator[str]:
     name = settings.api_key_env
     if settings.api_key is not None and settings.endpoint not in (None, SIM) and _NAME.fullmatch(name):
         yield f': "${{{name}:?{wanted("API key of the endpoint")}}}"'
-        yield f"export {name}"
 
 
 def _environment(config: pytest.Config, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
