@@ -1,10 +1,11 @@
 """The floor: what does it cost to send requests with aiohttp and to stamp each piece of content, and nothing else?
 
-    python bare_client.py URL PROMPTS --requests N --concurrency N [--clock sent|post] [--out FILE]
+    python bare_client.py URL PROMPTS --requests N --concurrency N [--clock sent|post] [--each] [--out FILE]
 
-PROMPTS has one JSON string a line; they are taken in turn. Events are found by their bytes, none is parsed. The clock
-starts when aiohttp has handed the body to the socket (its trace hook), or before ``session.post``, as most clients do.
-FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and content stamps.
+PROMPTS has one JSON string a line; they are taken in turn. Events are found by their bytes, none is parsed: those of a
+piece are counted in one go, or, with ``--each``, looked at one after the other, as who does anything with them has to.
+The clock starts when aiohttp has handed the body to the socket (its trace hook), or before ``session.post``, as most
+clients do. FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and content stamps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from time import monotonic
@@ -23,7 +24,7 @@ from typing import Any
 import aiohttp
 from load_stream import MODEL
 
-CONTENT, EMPTY = b'"content":"', b'"content":""'
+CONTENT, EMPTY, _QUOTE = b'"content":"', b'"content":""', ord('"')
 
 
 def bodies(prompts: Path, requests: int) -> Iterator[bytes]:
@@ -36,7 +37,24 @@ def bodies(prompts: Path, requests: int) -> Iterator[bytes]:
     return islice(cycle(made), requests)
 
 
-async def one(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[float, list[float], bytes]:
+def counted(piece: bytes) -> int:
+    """How many events with content are in a piece."""
+    return piece.count(CONTENT) - piece.count(EMPTY)
+
+
+def found_each(piece: bytes) -> int:
+    """The same, by a look at every event."""
+    found = 0
+    for event in piece.split(b"\n\n"):
+        place = event.find(CONTENT)
+        if place >= 0 and event[place + len(CONTENT)] != _QUOTE:
+            found += 1
+    return found
+
+
+async def one(
+    session: aiohttp.ClientSession, url: str, body: bytes, events: Callable[[bytes], int] = counted
+) -> tuple[float, list[float], bytes]:
     """Send a request; when its clock started, when each content event came, and what the first piece was."""
     stamp = SimpleNamespace(sent=monotonic())
     stamps: list[float] = []
@@ -51,7 +69,7 @@ async def one(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[fl
                 piece, rest = (piece[:end], piece[end:]) if end > 1 else (b"", piece)
             else:
                 rest = b""
-            found = piece.count(CONTENT) - piece.count(EMPTY)
+            found = events(piece)
             if found:
                 first = first or piece[:1024]
                 stamps.extend([at] * found)
@@ -68,6 +86,7 @@ async def all_of(asked: argparse.Namespace) -> list[tuple[float, list[float], by
         trace.on_request_chunk_sent.append(stamp_sent)
     url = f"{asked.url}/v1/chat/completions"
     waiting = bodies(asked.prompts, asked.requests)
+    events = found_each if asked.each else counted
     done = []
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
@@ -77,7 +96,7 @@ async def all_of(asked: argparse.Namespace) -> list[tuple[float, list[float], by
     ) as session:
 
         async def worker() -> None:  # ends when none is waiting
-            done.extend([await one(session, url, body) for body in waiting])
+            done.extend([await one(session, url, body, events) for body in waiting])
 
         await asyncio.gather(*(worker() for _ in range(asked.concurrency)))
     return done
@@ -90,6 +109,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--clock", choices=["sent", "post"], default="post")
+    parser.add_argument("--each", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
 

@@ -17,7 +17,7 @@ from peers_load import CLIENTS, Client, Job
 from watched import Watched, watched
 
 BENCHMARKS = Path(__file__).parent
-FLOOR, SENT = "floor", "floor, clock at the socket"
+FLOOR, SENT, EACH = "floor", "floor, clock at the socket", "floor, event by event"
 AS_INSTALLED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONUNBUFFERED": ""}  # empty is unset: nobody compiles every time
 OURS, SHARED = "pytest-kvcache", "pytest-kvcache, shared prefix, tokenizer"
 
@@ -56,6 +56,7 @@ def clients(peers: Path | None, names: list[str]) -> dict[str, Client]:
         SystemExit: one that is named is not installed.
     """
     found = {FLOOR: Client("", _floor("post")), SENT: Client("", _floor("sent"))}
+    found[EACH] = Client("", _floor("post", "--each"))
     found |= {OURS: Client("", _ours_file), SHARED: Client("", _ours_shared)}
     for name, peer in CLIENTS.items():
         if peers is not None and (peers / name.split()[0] / "bin").is_dir():
@@ -94,12 +95,12 @@ def _sizes(job: Job) -> Mapping[str, str]:
     return noted | {f"LOAD_{name}": str(size) for name, size in sizes.items()}
 
 
-def _floor(clock: str) -> Callable[[Job, Path], list[str]]:
+def _floor(clock: str, *how: str) -> Callable[[Job, Path], list[str]]:
     def command(job: Job, _: Path) -> list[str]:
         script = [sys.executable, str(BENCHMARKS / "bare_client.py"), job.url, str(job.inputs.prompts)]
         sizes = ["--requests", str(job.requests), "--concurrency", str(job.concurrency)]
         out = ["--out", "stamps.jsonl"] if job.timed else []
-        return [*script, *sizes, "--clock", clock, *out]
+        return [*script, *sizes, "--clock", clock, *how, *out]
 
     return command
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from burst_server import Burst
 from load_asked import end, parser
-from load_clients import FLOOR, OURS, SENT, SHARED, Run, clients, run, warm
+from load_clients import EACH, FLOOR, OURS, SENT, SHARED, Run, clients, run, warm
 from load_inputs import Inputs, inputs
 from paced_server import Paced
 from peers_load import Job
@@ -29,9 +29,10 @@ from spent import three
 Runs = dict[str, list[Run]]
 BURST = "burst, 64 at once"
 KINDS = {BURST: (2000, 64, 128), "paced, 32 at once": (480, 32, 64), "paced, 256 at once": (1536, 256, 64)}
-OURSELVES = (FLOOR, SENT, OURS, SHARED)
-SENDING = {BURST: (1.35, 1 / 3), "paced, 32 at once": (1.35, 0.85), "paced, 256 at once": (1.35, 0.85)}
-"""At most so many times the floor, and the cheapest peer."""
+OURSELVES = (FLOOR, SENT, EACH, OURS, SHARED)
+TO_FLOOR = {FLOOR: 1.35, EACH: 1.35}
+TO_PEER = {BURST: 1 / 3, "paced, 32 at once": 0.85, "paced, 256 at once": 0.85}
+"""At most so many times each floor, and the cheapest peer, while sending."""
 WHOLE, START = 2.0, 1.5  # CPU seconds of 2,000 requests, seconds to the first answer with a tokenizer
 MEMORY = {OURS: 100, SHARED: 260}  # MiB
 
@@ -57,12 +58,15 @@ def table(kind: str, runs: Runs) -> dict[str, float]:
     sending = {name: statistics.median(run.sending for run in found) for name, found in runs.items()}
     best = min((cpu for name, cpu in sending.items() if name not in OURSELVES), default=None)
     print(f"\n{kind}, {KINDS[kind][0]} requests; min / median / max\n")
-    print("| client | CPU ms a request | to floor | to best peer | whole run, CPU s | first answer, s | peak MiB |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| client | CPU ms a request | to floor | event by event | to best peer | whole run, CPU s | first answer, s"
+        " | peak MiB |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for name, found in runs.items():
         few = f", {found[0].requests} requests" if found[0].requests < KINDS[kind][0] else ""
         row = [f"{name}{few}", three([run.sending for run in found])]
-        row += [f"{sending[name] / of:.2f}" if of else "-" for of in (sending.get(FLOOR), best)]
+        row += [f"{sending[name] / of:.2f}" if of else "-" for of in (sending.get(FLOOR), sending.get(EACH), best)]
         row += [three([run.used.cpu for run in found]), three([run.start for run in found])]
         print(f"| {' | '.join(row)} | {max(run.used.peak_mib for run in found):.0f} |", flush=True)
     return sending
@@ -70,10 +74,9 @@ def table(kind: str, runs: Runs) -> dict[str, float]:
 
 def missed(kind: str, runs: Runs, sending: dict[str, float]) -> Iterator[str]:
     """Yield each goal that ours misses."""
-    of_floor, of_peer = SENDING[kind]
     peers = {name: cpu for name, cpu in sending.items() if name not in OURSELVES}
     cheapest = min(peers, key=peers.__getitem__, default=None)
-    for other, limit in ((FLOOR, of_floor), (cheapest, of_peer)):
+    for other, limit in (*TO_FLOOR.items(), (cheapest, TO_PEER[kind])):
         if OURS in sending and other in sending and sending[OURS] > limit * sending[other]:
             yield f"{kind}: {sending[OURS] / sending[other]:.2f} times {other} while sending, wanted {limit:.2f}"
     for name in (OURS, SHARED) if kind == BURST else ():
