@@ -8,8 +8,10 @@ against those of the baseline, on quotients where a relative change is allowed. 
 is allowed that chance explains with a probability of at most :data:`~.asked.ALPHA` (Mann-Whitney, exact, one-sided): so
 where nothing has changed a comparison is wrong that often at most, whatever is allowed. It is a *pass* when the effect
 is within what is allowed and either the interval is too, or a change of the allowed size would have been seen: the
-smallest change that the test tells with this spread (from the effect to the near end of its interval) is no larger.
-All else is *inconclusive*: too few runs for the test to tell anything, or too wide a spread to tell that much.
+smallest change that the test tells with this spread (from the effect to the near end of its interval) is no larger, and
+the far end is no more than twice what is allowed, as it is where runs spread alike to both sides. Without the latter
+some runs could be as bad as they like, as long as most are alike. All else is *inconclusive*: too few runs for the test
+to tell anything, or too wide a spread to tell that much.
 """
 
 from __future__ import annotations
@@ -149,10 +151,16 @@ def _as_samples(allowed: Allowed, blank: Regression, before: Sequence[float], no
     if worse > allowed.amount + _EPSILON:
         if p <= ALPHA:
             return wording.told(allowed, replace(found, reached="fail"))
-    elif (far_end is not None and far_end <= allowed.amount + _EPSILON) or smallest <= allowed.amount + _EPSILON:
+    elif far_end is not None and far_end <= _reach(allowed, smallest):
         return wording.told(allowed, replace(found, reached="pass"))
     sentence, advice = wording.too_wide(allowed, found, smallest, _enough(allowed, found, smallest))
     return replace(found, sentence=sentence, advice=advice)
+
+
+def _reach(allowed: Allowed, smallest: float) -> float:
+    """Return how bad the far end of the interval may be where the effect is within what is allowed."""
+    would_have_been_seen = smallest <= allowed.amount + _EPSILON
+    return (2 if would_have_been_seen else 1) * allowed.amount + _EPSILON
 
 
 def _smallest(allowed: Allowed, shift: Shift) -> float | None:
@@ -177,7 +185,7 @@ def _enough(allowed: Allowed, found: Regression, smallest: float) -> int | None:
 
     The interval shrinks with the square root of the runs; a tenth more, because the spread is only estimated.
     """
-    if not allowed.amount or not math.isfinite(smallest):
+    if not allowed.amount or not math.isfinite(smallest) or smallest <= allowed.amount:
         return None
     both = 2 * found.n * found.n_baseline / (found.n + found.n_baseline)
     runs = math.ceil(both * (1.1 * smallest / allowed.amount) ** 2)

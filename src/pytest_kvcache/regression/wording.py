@@ -72,7 +72,8 @@ def too_wide(allowed: Allowed, found: Regression, smallest: float, enough: int |
     if math.isfinite(smallest) and smallest > allowed.amount:
         what += f": no change below {seen} could have been told from none"
     elif math.isfinite(smallest):
-        what += ": chance may explain it"
+        beyond = abs(found.change or 0.0) > allowed.amount
+        what += ": chance may explain it" if beyond else ": some runs are far off, so it may be more than twice that"
     advice = "allow more, or make the runs more alike (longer ones, a quiet machine)"
     if not allowed.amount:
         return what, "no number of runs shows that a noisy figure did not change at all; say how much it may"
@@ -112,19 +113,19 @@ def figure(metric: Metric, value: float, more: int = 0) -> str:
 
 
 def pair(metric: Metric, old: float, new: float) -> tuple[str, str]:
-    """Return two values, with as many digits as tell them apart."""
+    """Return two values, with as many digits as tell them apart; where none do, as many as usual."""
     for more in range(_MOST_DECIMALS):
         shown = figure(metric, old, more), figure(metric, new, more)
-        if shown[0] != shown[1] or old == new:
-            break
-    return shown
+        if shown[0] != shown[1]:
+            return shown
+    return figure(metric, old), figure(metric, new)
 
 
 def _moved(metric: Metric, found: Regression) -> str:
     if found.baseline is None or found.measured is None:
         return "is not known"
     old, new = pair(metric, found.baseline, found.measured)
-    if found.baseline == found.measured:
+    if old == new:
         return f"stayed at {new}"
     return f"{'rose' if found.measured > found.baseline else 'fell'} from {old} to {new}"
 

@@ -187,6 +187,38 @@ def test_a_wide_spread_does_not_hide_that_it_is_far_better() -> None:
     assert found.high < 0.1
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "limit", "name"),
+    [
+        (STEADY, [0.1, 0.101, 0.102, 0.18, 0.181], "+10%", "ttft_p95"),
+        ([0.0] * 10, [0.0] * 6 + [0.5] * 4, 0.01, "error_rate"),
+        ([100.0] * 5, [100.0, 100.0, 100.0, 50.0, 50.0], "-10%", "output_tok_s"),
+    ],
+)
+def test_some_runs_that_are_far_off_are_not_hidden_by_most_that_are_not(
+    before: Any, now: Any, limit: Any, name: str
+) -> None:
+    """The median is the same, and as far as most runs go a change would have been seen."""
+    found = times(before, now, limit, name)
+    assert found.reached == "inconclusive"
+    assert found.sentence.endswith("some runs are far off, so it may be more than twice that")
+    assert found.advice.startswith("allow more, or make the runs more alike")
+
+
+def test_an_interval_up_to_twice_what_is_allowed_is_that_of_runs_that_are_alike() -> None:
+    """Pairs by hand: a median of 0, the near end at 0; the far end is the second largest of the 25."""
+    before = [1.0] * 5
+    assert times(before, [1.0, 1.0, 1.0, 1.2, 1.2], 0.1).reached == "pass"
+    assert times(before, [1.0, 1.0, 1.0, 1.21, 1.21], 0.1).reached == "inconclusive"
+    assert times(before, [1.0, 1.0, 1.0, 1.0, 9.0], 0.1).reached == "inconclusive"
+
+
+def test_medians_that_differ_by_rounding_alone_are_the_same() -> None:
+    before = [0.1 + number * 1e-4 for number in range(5)]
+    assert sorted(before)[2] != 0.1002
+    assert times(before, [0.1, 0.1001, 0.1002, 0.1003, 0.1004]).sentence.startswith("TTFT p95 stayed at 100.2 ms (")
+
+
 def test_beyond_what_is_allowed_and_chance_explains_it() -> None:
     found = times([0.1, 0.11, 0.12, 0.2, 0.3], [0.12, 0.13, 0.14, 0.25, 0.31])
     assert found.change is not None
