@@ -81,6 +81,10 @@ def allowed(name: str, value: object) -> Allowed:
         )
     if relative and not metric.rising and abs(amount) >= 1:
         raise ConfigurationError(f"{name}={value!r} allows everything; expected less than 100 %")
+    if metric.is_share and abs(amount) >= 1:
+        raise ConfigurationError(
+            f"{name}={value!r} allows everything, since it is a share of 0..1; expected {_expected(metric)}"
+        )
     return Allowed(metric, abs(amount), relative)
 
 
