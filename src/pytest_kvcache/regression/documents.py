@@ -6,7 +6,15 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from ..errors import ConfigurationError
 from . import baseline
@@ -14,7 +22,14 @@ from .values import Entry, Group, Session
 
 DOCUMENT = "pytest-kvcache/1"
 
-Number = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+
+def _as_written(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
+    """Keep a whole number whole, so that a baseline is written as it was read."""
+    number: float = checked(value)
+    return value if isinstance(value, int) else number
+
+
+Number = Annotated[float, Field(allow_inf_nan=False, ge=0), WrapValidator(_as_written)]
 Scalar = str | int | bool | None
 Kind = TypeVar("Kind", bound=BaseModel)
 

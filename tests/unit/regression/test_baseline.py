@@ -32,6 +32,14 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     }
 
 
+def test_what_is_read_is_written_as_it_was(tmp_path: Path) -> None:
+    """Or else the entries of all tests would change with one."""
+    path = tmp_path / "kv.json"
+    path.write_text(baseline.text(ENTRIES))
+    assert '"query_tokens": [1000' in path.read_text()  # a whole number
+    assert baseline.text(read_baseline(path)) == path.read_text()
+
+
 def test_it_is_sorted_and_the_values_of_a_metric_are_one_line() -> None:
     lines = baseline.text(ENTRIES).splitlines()
     assert lines[1] == '  "schema": "pytest-kvcache-baseline/1",'
