@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,14 @@ def test_no_key_is_in_it(pytester: pytest.Pytester, run: Run, sim: str, monkeypa
     told = (pytester.path / "base.json").read_text() + (pytester.path / "h.jsonl").read_text()
     assert not any(secret in told for secret in ("sk-not-to-be-shown", "secret", "user", "hidden-value"))
     assert os.fspath(pytester.path) not in told
+
+
+def test_a_name_that_is_hidden_in_it_is_compared_as_it_was_written(
+    pytester: pytest.Pytester, run: Run, start_sim: Callable[..., str]
+) -> None:
+    """A gateway that routes by a header with the name of the model: a header's value is taken for a secret."""
+    pytester.makepyfile(test_a=HEAD + check("test_one"))
+    words = (f"--kv-endpoint={start_sim('--model', 'large-model')}", *QUICK, "--kv-header=X-Route: large-model")
+    run(*words, *MAKE).assert_outcomes(passed=1)
+    assert entries(pytester.path / "base.json")["test_a.py::test_one"]["context"]["model"] == "***"
+    run(*words, "--kv-baseline=base.json").assert_outcomes(passed=1)

@@ -206,7 +206,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     verdict = together = state.verdict()
     alone = len(state.measurements) == 1 and state.speed_up is None  # then it is judged already
     runs = [(m, together if alone else state.verdict_on(m)) for m in state.measurements]
-    entry = _entry(state, runs)
+    entry = _entry(item, state, runs)
     if state.comparison is not None:
         verdict = state.comparison.join(verdict, entry, only=not state.asks_more)
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
@@ -222,7 +222,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     return verdict
 
 
-def _entry(state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
+def _entry(item: pytest.Item, state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
     """Return the values of the test that may be compared, with those of before or by those to come."""
     from ..regression.context import context_of
     from ..regression.values import Entry, groups_of
@@ -230,7 +230,8 @@ def _entry(state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
 
     each = None if state.level is None else state.level.each
     entry = Entry(context_of(runs, state.sent, state.expectation), groups_of(runs, state.sent, each))
-    return entry.shown(visible)  # files hold it so, and what is compared with them has to be the same
+    hidden = redacting.of(item)
+    return entry.shown(lambda text: hidden(visible(text)))  # as in files: what is compared with them has to be the same
 
 
 def _keep(
