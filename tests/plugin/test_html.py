@@ -40,6 +40,23 @@ def test_one_page_of_all_workers(pytester: pytest.Pytester, run: Run, sim: str) 
     assert "1 ✓ passed 1 ✕ failed" in Page((pytester.path / "kv.html").read_text(encoding="utf-8")).text
 
 
+def test_money_is_on_the_page(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile(test_a=PASSING)
+    (pytester.path / "p.toml").write_text('[models."*"]\ninput = 2.50\ncached_input = 0.25\noutput = 10\n')
+    run(f"--kv-endpoint={sim}", "--kv-prices=p.toml", "--kv-html=kv.html", "--kv-report=kv.json").assert_outcomes(
+        passed=1
+    )
+    saved = json.loads((pytester.path / "kv.json").read_text())["saved"]
+    assert float(saved["money"]) == pytest.approx(saved["prefill_tokens"] * 2.25e-6)
+    shown = Page((pytester.path / "kv.html").read_text(encoding="utf-8"))
+    assert f"saved {saved['prefill_tokens']:,} tokens of prefill" in shown.text
+    pairs = [pair for part in shown.data("check-0") for block in part["blocks"] for pair in block.get("pairs", [])]
+    assert [name for name, _ in pairs if name in ("money saved", "cost of what was sent")] == [
+        "money saved",
+        "cost of what was sent",
+    ]
+
+
 def test_nothing_was_measured(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile("def test_other(): pass")
     run("--kv-html=kv.html").assert_outcomes(passed=1)

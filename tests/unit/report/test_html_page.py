@@ -7,6 +7,7 @@ import copy
 import hashlib
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from pytest_kvcache.report.html.bounds import allowance
 from pytest_kvcache.report.html.details import details
 from pytest_kvcache.report.html.skeleton import render
 from pytest_kvcache.report.html.traces import label, log_axis, thinned
+from pytest_kvcache.report.saved import of_session, saved
+from pytest_kvcache.savings.saving import Saving
 
 EMPTY = {"schema": "", "endpoint": None, "seed": None, "interrupted": False, "checks": [], "sweeps": []}
 HOSTILE = [
@@ -45,6 +48,12 @@ def seen() -> Page:
 def by_name(document: dict[str, Any], name: str) -> dict[str, Any]:
     (found,) = (check for check in document["checks"] if check["nodeid"].endswith(name))
     return found
+
+
+def saving_record() -> dict[str, Any]:
+    """As of a run; amounts are decimal strings."""
+    told = Saving(8448, 2.25, "histogram", Decimal("0.0125"), Decimal("1.5"), "EUR", "a file")
+    return saved(told)
 
 
 # --- what is on it ---------------------------------------------------------------------------------------------------
@@ -82,15 +91,27 @@ def test_an_interrupted_session_says_so() -> None:
 
 def test_what_reuse_saved_is_shown_where_it_is_told() -> None:
     document = session()
-    saved = {"prefill_tokens": 8448, "prefill_s": 2.25, "money": 0.0125, "currency": "USD"}
-    by_name(document, "test_router")["saved"] = saved
-    by_name(document, "test_small_cache")["saved"] = saved | {"prefill_s": None, "money": None, "currency": None}
+    document["checks"] = [by_name(document, "test_router"), by_name(document, "test_small_cache")]
+    router, small = document["checks"]
+    router["saved"] = saving_record()
+    small["saved"] = saving_record() | {"prefill_s": None, "money": None, "cost": None, "currency": None}
+    document["saved"] = of_session(document["checks"])
     shown = Page(page(document))
-    assert "prefill saved by reuse 16,896 tokens" in shown.text
-    pairs = [pair for part in shown.data("check-2") for block in part["blocks"] for pair in block.get("pairs", [])]
+    assert "reuse saved 16,896 tokens of prefill" in shown.text
+    document["saved"] = of_session([router])
+    assert (
+        "reuse saved 8,448 tokens of prefill (about 2250 ms of prefill work), EUR 0.0125; what was sent cost EUR 1.50"
+        " (1 of 2 tests)"
+    ) in Page(page(document)).text
+    assert "reuse" not in Page(page(document | {"saved": None})).text.partition("Checks")[0]
+    pairs = [pair for part in shown.data("check-0") for block in part["blocks"] for pair in block.get("pairs", [])]
     assert ["prefill saved", "8,448 tokens"] in pairs
-    assert ["prefill time saved", "2.25 s"] in pairs
-    assert ["money saved", "0.0125 USD"] in pairs
+    assert ["prefill time saved", "2250 ms"] in pairs
+    assert ["money saved", "EUR 0.0125"] in pairs
+    assert ["cost of what was sent", "EUR 1.50"] in pairs
+    untold = [pair for part in shown.data("check-1") for block in part["blocks"] for pair in block.get("pairs", [])]
+    assert ["prefill saved", "8,448 tokens"] in untold
+    assert not {"prefill time saved", "money saved", "cost of what was sent"} & {name for name, _ in untold}
 
 
 def test_the_same_document_gives_the_same_bytes() -> None:
@@ -153,7 +174,7 @@ def test_no_text_becomes_markup_or_code(text: str, seen: Page) -> None:
             dict.fromkeys([text], next(iter(check["engines"].values()), None)) if check["engines"] else {}
         )
         check["errors"] = {text: 3}
-        check["saved"] = {"prefill_tokens": 1, "prefill_s": None, "money": 1.0, "currency": text}
+        check["saved"] = saving_record() | {"currency": text}
     document["curves"] = [curve() | {"name": text, "policy": text}]
     told = page(document)
     told.encode()  # no lone surrogate is left

@@ -8,6 +8,7 @@ from typing import Any
 from .. import cells
 from ..levels import headline
 from ..plain import Record
+from ..saved import session_line
 from . import bounds
 from .blocks import Section, clean, section
 from .curves import curves_section
@@ -78,7 +79,7 @@ def _overview(document: dict[str, Any], checks: Sequence[Record]) -> dict[str, A
             "inconclusive": doubtful[:_REASONS],
             "more_inconclusive": max(0, len(doubtful) - _REASONS),
             "codes": list(_codes(checks))[:_REASONS],
-            "saved": _saved(checks),
+            "saved": session_line(document.get("saved"), len(engines)),
         },
         bounds.STATEMENT,
     )
@@ -94,13 +95,6 @@ def _codes(checks: Sequence[Record]) -> Iterator[tuple[str, str, int, int, str]]
     for code, those in sorted(found.items(), key=lambda one: (-len(one[1]), one[0])):
         first, finding = those[0]
         yield code, finding["severity"], len(those), first, finding["sentence"]
-
-
-def _saved(checks: Sequence[Record]) -> str:
-    """Return the prefill that reuse saved in all checks, as far as it is told."""
-    told = [saved["prefill_tokens"] for check in checks if (saved := check.get("saved"))]
-    tokens = [count for count in told if count is not None]
-    return f"{sum(tokens):,} tokens" if tokens else ""
 
 
 def _row(number: int, check: Record) -> dict[str, Any]:

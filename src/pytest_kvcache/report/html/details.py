@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 
+from ...figures import duration, money
 from ...model import Objective
 from ...slo import wording
 from .. import cells
@@ -154,5 +156,6 @@ def _saved(saved: Record | None) -> Iterator[tuple[str, str]]:
     if saved is None:
         return
     yield "prefill saved", "" if saved["prefill_tokens"] is None else f"{saved['prefill_tokens']:,} tokens"
-    yield "prefill time saved", "" if saved["prefill_s"] is None else f"{saved['prefill_s']:,.3g} s"
-    yield "money saved", "" if saved["money"] is None else f"{saved['money']:,.4g} {saved['currency'] or ''}".rstrip()
+    yield "prefill time saved", "" if saved["prefill_s"] is None else duration(saved["prefill_s"])
+    for name, shown in (("money", "money saved"), ("cost", "cost of what was sent")):
+        yield shown, "" if saved[name] is None else money(Decimal(saved[name]), saved["currency"])
