@@ -148,7 +148,7 @@ def test_the_split_of_the_servers_time_with_the_bounds_of_each_bucket() -> None:
     }
     (part,) = serving.split({"server_latency_s": told})
     assert [(one["name"], one["x"]) for one in figures([part])[0]["data"]] == [("queue", [0.2]), ("prefill", [0.3])]
-    assert tables([part])[0][1] == ["queue", "200 ms", "150 ms\n100 – 250 ms", "9000 ms\n≥ 10.0 s", "-", "4"]
+    assert tables([part])[0][1] == ["queue", "200 ms", "150 ms (100 – 250 ms)", "9000 ms (≥ 10.0 s)", "-", "4"]
     assert serving.split({"server_latency_s": {}}) == []
 
 

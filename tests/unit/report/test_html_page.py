@@ -78,6 +78,10 @@ def test_a_row_for_each_check_the_gravest_first(seen: Page) -> None:
     assert "at concurrency 16 (of 1, 2, 4, 8, 16)" in levels[1]
 
 
+def test_no_text_of_ours_has_what_is_written_out(seen: Page) -> None:
+    assert not [text for kind, text in seen.scripts if kind.startswith("data ") and "\\\\n" in text]
+
+
 def test_nothing_was_measured() -> None:
     empty = Page(page(EMPTY))
     assert "0 ✓ passed" in empty.text

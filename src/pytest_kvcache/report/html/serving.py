@@ -107,10 +107,10 @@ def _quantile(told: Record | None) -> str:
     if told is None:
         return UNKNOWN
     if told["high"] is None:
-        return f"{duration(told['value'])}\n≥ {duration(told['low'])}"
+        return f"{duration(told['value'])} (≥ {duration(told['low'])})"
     low, high = duration(told["low"]), duration(told["high"])
     low = low.partition(" ")[0] if low.partition(" ")[2] == high.partition(" ")[2] else low
-    return f"{duration(told['value'])}\n{low} – {high}"
+    return f"{duration(told['value'])} ({low} – {high})"
 
 
 def _split_chart(told: Record) -> Block | None:

@@ -22,7 +22,7 @@ _LONGEST = 48  # characters of a label
 
 def label(text: object, longest: int = _LONGEST) -> str:
     """Return a text as Plotly shows it, and as nothing else: in one line, without tags and entities."""
-    line = " ".join(visible(str(text)).split())
+    line = visible(" ".join(str(text).split()))
     cut = line if len(line) <= longest else f"{line[: longest - 1]}…"
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
