@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import properties
+from .conftest import Run, properties
 
 TESTS = """
 import pytest
@@ -177,3 +177,22 @@ def test_the_words_of_the_documentation_are_taken(tmp_path: Path, sim: str) -> N
         assert status == 0, output
         assert (tmp_path / "kv.json").is_file()
         assert (tmp_path / "junit.xml").is_file()
+
+
+def test_an_attempt_that_measured_nothing_has_no_evidence_of_the_one_before(
+    pytester: pytest.Pytester, run: Run, sim: str
+) -> None:
+    pytester.makepyfile(
+        """
+        tries = []
+        def test_again(kv, kv_workload):
+            tries.append(None)
+            assert len(tries) == 1, "before anything was measured"
+            kv.run(kv_workload.shared_prefix(requests=2, input_len=64, hit_rate=0.5, output_len=1))
+            assert False, "measured"
+        """
+    )
+    result = run(f"--kv-endpoint={sim}", "--reruns=1", "--junitxml=j.xml")
+    assert result.parseoutcomes() == {"failed": 1, "rerun": 1}
+    result.stdout.no_fnmatch_line("*Captured kvcache call*")
+    assert properties(pytester.path / "j.xml")["test_again"] == {}

@@ -181,6 +181,14 @@ def test_a_bar_takes_one_line_of_any_terminal(
     assert bars() == [drawn]
 
 
+def test_a_terminal_that_does_not_know_its_width(
+    bars: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: os.terminal_size((0, 0)))
+    shown(Screen(tty=True), "x" * 100)("load", 3, 4)
+    assert bars() == ["x" * 69 + ": load 3/4"]
+
+
 def test_requests_of_a_load_that_lasts_are_no_share_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
     screen = Screen(tty=False)

@@ -27,7 +27,7 @@ SECRETS = {
     "page": "pAge-Hh2Jj1+Kk0",
 }
 TESTS = """
-import json, logging, os, urllib.request, warnings
+import dataclasses, json, logging, os, urllib.request, warnings
 import pytest
 
 def shared(kv_workload, **others):
@@ -54,6 +54,15 @@ def test_passes(kv, kv_workload):
 @pytest.mark.hit_rate(target=0.5)
 def test_refused(kv, kv_workload):
     kv.run(shared(kv_workload, output_len=3))
+
+class TestOfAnotherModel:
+    @pytest.fixture
+    def kv_endpoint(self, kv_endpoint):
+        return dataclasses.replace(kv_endpoint, model="nope")
+
+    @pytest.mark.hit_rate(target=0.5)
+    def test_not_served(self, kv, kv_workload):
+        kv.run(shared(kv_workload))
 
 @pytest.mark.hit_rate(min=0.5)
 def test_error_is_asserted(kv, kv_workload):

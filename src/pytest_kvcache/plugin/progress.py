@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LINE_EVERY = 10.0
 _BAR_EVERY = 0.1
 _WIDTH = 30
+_COLUMNS = 80  # of a terminal that does not know, such as a serial line
 _LEAST = 8  # cells of a bar; a shorter one tells nothing
 
 # The bar stands below pytest's own line and the cursor goes back to where it was, so that neither the dots on that line
@@ -99,7 +100,8 @@ class Progress:
     def _draw(self, text: str = "", share: float = 0.0) -> None:
         with self._uncaptured():  # else there is no terminal whose width could be asked for
             self._terminal.flush()
-            bar = _bar(fitting(text, sys.stdout.encoding), share, shutil.get_terminal_size().columns - 1)
+            columns = shutil.get_terminal_size().columns or _COLUMNS
+            bar = _bar(fitting(text, sys.stdout.encoding), share, columns - 1)
             print(_BELOW + bar + _BACK, end="", flush=True)  # noqa: T201 - on a terminal
 
     def _uncaptured(self) -> AbstractContextManager[None]:
@@ -121,7 +123,7 @@ def _bar(text: str, share: float, columns: int) -> str:
         return ""
     cells = min(_WIDTH, columns - width(text) - 3)
     if cells < _LEAST:
-        while width(text) > columns:
+        while text and width(text) > columns:
             text = text[1:]  # how far it is stands at the end
         return text
     filled = min(cells, int(cells * share))

@@ -40,6 +40,11 @@ def test_engines_beside_each_other() -> None:
     ]
 
 
+def test_a_name_without_end_takes_no_more_than_its_column() -> None:
+    engines = {"0": Tokens(8, {"local": 7}), "x" * 300: Tokens(0, {"local": 0})}
+    assert between(judged(measured(engines)))[1] == f"  engine {'x' * 52}…  0 of 0 hit      -"
+
+
 def test_engine_that_is_not_summed_says_so() -> None:
     record = judged(measured({"prefill": PLAIN}, aside={"decode": Tokens(1000, {"local": 16})}))
     assert between(record) == [
