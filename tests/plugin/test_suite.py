@@ -506,6 +506,20 @@ def test_budgets_of_a_trace_need_no_endpoint(run: Run, tmp_path: Path) -> None:
     assert (float(shown["trace_ceiling"]), float(shown["trace_hit_rate_64"])) == (0.45, 0.45)
 
 
+def test_budgets_of_a_trace_in_gib(run: Run, tmp_path: Path) -> None:
+    """2 x 2 layers x 2 heads x 64 x 2 bytes = 1 KiB a token: the knee's 11 blocks of 16 tokens are 176 KiB."""
+    model = tmp_path / "config.json"
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 64}
+    model.write_text(json.dumps(shape | {"hidden_size": 128, "torch_dtype": "bfloat16"}), encoding="utf-8")
+    asked = (f"file={trace_file(tmp_path)}", "block_size=16", f"model={model}", "replay=false")
+    run(*one("trace"), *(f"--kv-set=trace.{pair}" for pair in asked), "--kv-report=o.json").assert_outcomes(
+        passed=1, skipped=1
+    )
+    (curve,) = json.loads(Path("o.json").read_text(encoding="utf-8"))["curves"]
+    assert curve["bytes_per_token"] == 1024
+    assert curve["knee"]["gib"] == curve["knee"]["tokens"] * 1024 / 2**30
+
+
 @pytest.mark.parametrize("policy", ["lru", "fifo"])
 def test_a_budget_that_is_too_small(run: Run, tmp_path: Path, policy: str) -> None:
     asked = (f"file={trace_file(tmp_path)}", "block_size=16", "budgets=16,64", "min_rate=0.5", f"policy={policy}")

@@ -206,6 +206,10 @@ class Trace:
     tokenizer: str | None = field(default=None, metadata=told(TEXT, "for forms that carry text", unset="none"))
     strict: bool = field(default=True, metadata=told(SWITCH, "what is wrong with a row is an error, not left out"))
     block_size: int | None = field(default=None, metadata=told(COUNT, "tokens of a block", unset="as the trace says"))
+    model: Path | None = field(
+        default=None,
+        metadata=told(FILES, "its config.json, or its folder: budgets in GiB too", unset="no GiB"),
+    )
     policy: str = field(
         default="lru", metadata=told(kinds.one_of("lru", "fifo", "s3fifo", "lfu", "optimum"), "who is evicted")
     )

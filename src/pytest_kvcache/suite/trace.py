@@ -39,6 +39,7 @@ def opened(asked: Trace, kv_trace: TraceOpener) -> Opened:
             strict=asked.strict,
             format=asked.format,
             tokenizer=asked.tokenizer,
+            model=asked.model,
         )
 
 
