@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from pytest_kvcache import open_trace
-
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="session")
-def traffic() -> Any:
+@pytest.fixture(scope="module")
+def traffic(kv_trace: Any) -> Any:
     """Eleven minutes of 24 agents. The file does not say how long its blocks are, so it has to be said here."""
-    return open_trace(HERE / "traffic.jsonl", block_size=256, model=HERE / "config.json")
+    return kv_trace(HERE / "traffic.jsonl", block_size=256, model=HERE / "config.json")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def curve(traffic: Any) -> Any:
     """The hit rate at every budget of an engine: only full blocks hit, and never the last token of a prompt."""
     return traffic.sweep(rules="engine")

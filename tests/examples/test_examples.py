@@ -76,8 +76,10 @@ def test_isolation(pytester: pytest.Pytester, sim: str) -> None:
 
 
 def test_trace_capacity_needs_no_endpoint(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "trace_capacity", "-rs")
+    result = run(pytester, "trace_capacity", "-rs", "--kv-markdown=out.md")
     result.assert_outcomes(passed=3, skipped=1)
+    result.stdout.fnmatch_lines(["ceiling *knee *GiB *", "*lru, engine rules *traffic.jsonl *test_capacity.py"])
+    assert (pytester.path / "out.md").read_text().startswith("### kvcache: 1 curve\n")
     result.stdout.fnmatch_lines(["SKIPPED*no endpoint to measure*"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ..figures import plural
 from ..model import Objective
 from ..slo import wording
 from . import cells, curves, grid, terminal
@@ -79,7 +80,9 @@ def _opening(document: dict[str, Any]) -> str:
     about = [text(name, _NAME) for name in dict.fromkeys(map(cells.engine, engines))]
     about += [f"model {code(name, _NAME)}" for name in dict.fromkeys(engine["model"] for engine in engines)]
     about += [code(document["endpoint"], _NAME)] if document["endpoint"] is not None else []
-    lines = [f"### kvcache: {', '.join(counted) or 'nothing was measured'}"]
+    swept = len(document.get("curves", ()))
+    nothing = plural(swept, "curve") if swept else "nothing was measured"
+    lines = [f"### kvcache: {', '.join(counted) or nothing}"]
     lines += [" · ".join(about)] if about else []
     measured = sum(check["engine"] is not None for check in document["checks"])
     lines += [text(told) for told in filter(None, [session_line(document["saved"], measured)])]
