@@ -70,6 +70,7 @@ async def observe(endpoint: Endpoint, checked: Callable[[ServerFacts], None] | N
         await window.open()
         if not window.before:
             raise EndpointError(
-                f"{endpoint.url}: traffic of your own is measured by counters, and {target.profile.title} has none"
+                f"{endpoint.url}: traffic of your own is measured by counters, and {target.profile.title} has none;"
+                " record its requests and send them with kv_workload.requests or kv_workload.prompts"
             )
         return Observation(endpoint, target, window.before, now())

@@ -104,7 +104,12 @@ def test_usage_engine_cannot_measure_foreign_traffic(pytester: pytest.Pytester, 
     pytester.makepyfile("import pytest\n@pytest.mark.hit_rate(min=0)\ndef test_nothing(): pass\n")
     result = run(f"--kv-endpoint={sim}", "--kv-engine=usage")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["inconclusive: *traffic of your own is measured by counters, and usage only has none"])
+    result.stdout.fnmatch_lines(
+        [
+            "inconclusive: *traffic of your own is measured by counters, and usage only has none;"
+            " record its requests and send them with kv_workload.requests or kv_workload.prompts"
+        ]
+    )
 
 
 def test_fixtures_can_be_overridden(pytester: pytest.Pytester, run: Run, sim: str) -> None:
