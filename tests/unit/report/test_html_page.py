@@ -82,6 +82,17 @@ def test_no_text_of_ours_has_what_is_written_out(seen: Page) -> None:
     assert not [text for kind, text in seen.scripts if kind.startswith("data ") and "\\\\n" in text]
 
 
+def test_every_code_is_told_and_found() -> None:
+    document = session()
+    finding = by_name(document, "test_router")["findings"][0]
+    codes = [f"KV3{number}" for number in range(20, 40)]
+    by_name(document, "test_small_cache")["findings"] = [finding | {"code": code} for code in codes]
+    shown = Page(page(document))
+    assert set(codes) <= {value for _, name, value in shown.attributes if name == "data-find"}
+    (row,) = (row for row in shown.cells if len(row) == 9 and "test_small_cache" in row[1])
+    assert row[1].split()[1:] == codes
+
+
 def test_nothing_was_measured() -> None:
     empty = Page(page(EMPTY))
     assert "0 ✓ passed" in empty.text

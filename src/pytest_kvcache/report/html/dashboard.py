@@ -19,7 +19,7 @@ from .sweeps import sweep_section
 
 _ORDER = ("fail", "inconclusive", "pass")
 _WORDS = {"fail": "failed", "inconclusive": "inconclusive", "pass": "passed"}
-_REASONS = 12  # of what is inconclusive, and of codes, in the overview
+_REASONS = 12  # of what is inconclusive, in the overview
 
 
 def dashboard(document: dict[str, Any]) -> str:
@@ -78,7 +78,7 @@ def _overview(document: dict[str, Any], checks: Sequence[Record]) -> dict[str, A
             "simulated": any(engine["simulated"] for engine in engines),
             "inconclusive": doubtful[:_REASONS],
             "more_inconclusive": max(0, len(doubtful) - _REASONS),
-            "codes": list(_codes(checks))[:_REASONS],
+            "codes": list(_codes(checks)),
             "saved": session_line(document.get("saved"), len(engines)),
         },
         bounds.STATEMENT,

@@ -94,6 +94,7 @@
     }
     if (code) {
       find.value = code.dataset.find;
+      document.querySelector("#filter input[name=verdict][value='']").checked = true; // as many as the overview counts
       filter();
       document.getElementById("checks-title").scrollIntoView();
     }
