@@ -360,6 +360,7 @@ def test_marks_of_a_logarithmic_axis() -> None:
     assert log_axis([0.001, 0.01], str)["tickvals"] == pytest.approx([0.001, 0.002, 0.005, 0.01])
     assert log_axis([1.0, 100.0], str)["tickvals"] == pytest.approx([1, 3, 10, 30, 100])
     assert log_axis([1.0, 10_000.0], str)["tickvals"] == pytest.approx([1, 10, 100, 1000, 10_000])
+    assert log_axis([3.0, 3.0], str)["tickvals"] == [3.0]
 
 
 def curve() -> dict[str, Any]:

@@ -58,6 +58,7 @@ def log_axis(values: Iterable[float], shown: Callable[[float], str], title: str 
     steps = (1, 2, 5) if decades < 1.9 else (1, 3) if decades < 3.2 else (1,)
     marks = [step * 10.0**power for power in range(math.floor(low), math.ceil(high)) for step in steps]
     marks = [mark for mark in marks if low <= math.log10(mark) <= high]
+    marks = marks or [min(known)]  # between two steps
     told = {"tickmode": "array", "tickvals": marks, "ticktext": [shown(mark) for mark in marks]}
     return axis(title, type="log", range=[low, high], **told)
 
