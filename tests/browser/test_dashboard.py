@@ -224,3 +224,24 @@ def test_a_thousand_checks(open_page: Open) -> None:
     assert tab.locator(".js-plotly-plot").count() < 4  # only what is in view
     waterfall = drawn(named(opened(tab, "[0015]"), "Tokens from"))["data"][0]
     assert waterfall["x"] == [16896, -2816, -5632, 8448]
+
+
+def test_paper_is_light(open_page: Open, text: str) -> None:
+    tab = open_page(text, color_scheme="dark")
+    told = "[document.documentElement.dataset.theme, getComputedStyle(document.body).color]"
+    detail = opened(tab, "test_router")
+    title = "getComputedStyle(document.querySelector('.detail .chart .xtitle, .detail .chart .ytick text')).fill"
+    dark = tab.evaluate(told), detail.evaluate(title)
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    light = tab.evaluate(told), detail.evaluate(title)
+    assert (dark[0][0], light[0]) == ("dark", ["light", "rgb(22, 25, 29)"])
+    assert light[1] != dark[1]
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert (tab.evaluate(told), detail.evaluate(title)) == dark
+
+
+def test_a_code_finds_as_many_checks_as_the_overview_counts(open_page: Open, text: str) -> None:
+    tab = open_page(text)
+    tab.locator("#filter input[value=pass]").check()
+    tab.locator("[data-find=KV103]").click()
+    assert tab.locator("#shown").inner_text() == "1 of 17"
