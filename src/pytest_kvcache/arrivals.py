@@ -3,8 +3,8 @@
 To wake a task for every event of a stream costs as much as to read it, and what is stamped in a task was stamped after
 all that the loop had to do before. So a tap is put between the connection and aiohttp: it hands on all that it gets,
 takes what came out of the body at once, and the task that waits is woken when the body has ended. It needs what asyncio
-and aiohttp document (``set_protocol`` of transports; ``read_nowait``, ``is_eof`` and ``exception`` of bodies); where
-that is not there, pieces are read and stamped in the task.
+and aiohttp document: ``set_protocol`` of transports, ``read_nowait`` and ``is_eof`` of bodies. Where the transports are
+not those of asyncio, as with uvloop 0.23, pieces are read and stamped in the task.
 """
 
 from __future__ import annotations
@@ -31,11 +31,17 @@ async def arrivals(response: aiohttp.ClientResponse, take: Take, deadline: float
         aiohttp.ClientError: the connection broke, or the body cannot be decoded.
     """
     tap = _Tap.of(response, take)
-    if tap is None:  # it is all there, or this is no connection that can be tapped
-        while piece := await response.content.readany():
-            take(piece, time.monotonic())
-        return
-    await tap.until(deadline)
+    if tap is not None:
+        await tap.until(deadline)
+    elif response.content.is_eof():  # all of it came with the headers
+        await _read(response.content, take)
+    else:
+        await asyncio.wait_for(_read(response.content, take), deadline - time.monotonic())
+
+
+async def _read(content: aiohttp.StreamReader, take: Take) -> None:
+    while piece := await content.readany():
+        take(piece, time.monotonic())
 
 
 class _Tap(asyncio.Protocol):

@@ -208,6 +208,28 @@ async def test_an_answer_that_stops_in_the_middle_is_given_up_in_time() -> None:
     assert 0.1 <= exchange.end - exchange.queued < 5
 
 
+async def test_transports_of_others_are_read_in_the_task_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with uvloop, whose transports are none of asyncio's."""
+    monkeypatch.setattr(asyncio, "Transport", type("Other", (), {}))
+    taken: list[bytes] = []
+
+    async def speaker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(CHUNKED + chunk(b"a"))
+        assert await reader.read() == b""
+
+    async with (
+        serving(speaker) as client,
+        aiohttp.ClientSession() as session,
+        session.post(client.url("chat"), data=b"{}") as response,
+    ):
+        assert arrivals._Tap.of(response, lambda *_: None) is None
+        deadline = asyncio.get_running_loop().time() + 0.1
+        with pytest.raises(asyncio.TimeoutError):
+            await arrivals.arrivals(response, lambda piece, _: taken.append(piece), deadline)
+    assert taken == [b"a"]
+
+
 async def test_who_is_cancelled_leaves_no_connection() -> None:
     began, gone = asyncio.Event(), asyncio.Event()
 
