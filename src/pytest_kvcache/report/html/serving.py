@@ -99,7 +99,7 @@ def split(record: Record) -> list[Section]:
     for name, one in told.items():
         quantiles = (_quantile(one[q]) for q in _QUANTILES)
         rows.append((name.replace("_", " "), _time(one["mean"]), *quantiles, f"{one['count']:,}"))
-    return section("In the server", _split_chart(told), table(rows))
+    return section("In the server", _split_chart(told), table(rows), wide=True)
 
 
 def _quantile(told: Record | None) -> str:
