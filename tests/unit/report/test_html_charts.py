@@ -180,6 +180,19 @@ def test_levels_with_the_limit_that_was_asked() -> None:
     assert any(part["title"] == "Latency at the client, concurrency 16" for part in opened("test_levels"))
 
 
+def test_levels_that_were_measured_in_laps_make_lines_that_do_not_turn_back() -> None:
+    """As of ``kv.steps(..., retries=1)``."""
+    check = by_name(session(), "test_levels")
+    few = [check["runs"][at] for at in (0, 4, 2)]
+    laps = [*few, *copy.deepcopy(few)]
+    for number, run in enumerate(laps):
+        run["stretch"]["ttft_s"] |= {"p50": float(number)}
+    sections = load.levels(laps, [], 10)
+    drawn = trace(chart(sections, "TTFT and throughput"), "TTFT p50")
+    assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(1, 0), (1, 3), (4, 2), (4, 5), (16, 1), (16, 4)]
+    assert [row[0] for row in tables(sections)[0][1:]] == ["1", "16", "4"] * 2  # as they were measured
+
+
 def period(held: str, start: float, seconds: float, concurrency: int, p95: float, why: str = "") -> dict[str, Any]:
     check = by_name(session(), "test_how_many_users")
     told = copy.deepcopy(check["runs"][0]["limit"]["periods"][0])

@@ -59,7 +59,8 @@ def _row(run: Record) -> tuple[str | dict[str, str], ...]:
     )
 
 
-def _chart(runs: Sequence[Record], objectives: Sequence[Record]) -> Block | None:
+def _chart(several: Sequence[Record], objectives: Sequence[Record]) -> Block | None:
+    runs = sorted(several, key=lambda run: level_value(run["level"]))  # they were measured in any order, or in laps
     at = [level_value(run["level"]) for run in runs]
     title = unit([run["level"] for run in runs])
     lines = [
