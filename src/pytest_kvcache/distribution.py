@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
+from operator import sub
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,10 +37,9 @@ class Latency:
 
     def counts(self) -> Iterator[tuple[float, int]]:
         """Return each value with how often it stands there, ascending; one that stands for itself once."""
-        before = 0
-        for value, after in zip(self.samples, self.behind or range(1, len(self.samples) + 1), strict=True):
-            yield value, after - before
-            before = after
+        if not self.behind:
+            return zip(self.samples, repeat(1))
+        return zip(self.samples, map(sub, self.behind, chain((0,), self.behind)), strict=True)
 
     def percentile(self, q: float) -> float | None:
         """Return the ``q``-th percentile (0..100), interpolated linearly between the two nearest samples."""
@@ -77,6 +77,8 @@ class Latency:
         """The arithmetic mean."""
         if not self.samples:
             return None
+        if not self.behind:
+            return math.fsum(self.samples) / len(self)
         return math.fsum(value * times for value, times in self.counts()) / len(self)
 
     @property
@@ -99,8 +101,11 @@ class Latency:
 
 def merged(several: Iterable[Latency]) -> Latency:
     """Return the samples of all of them together."""
+    parts = [one for one in several if len(one)]
+    if len(parts) == 1:
+        return parts[0]
     counts: Counter[float] = Counter()
-    for one in several:
+    for one in parts:
         if one.behind:
             for value, times in one.counts():
                 counts[value] += times

@@ -54,3 +54,10 @@ def test_merged_are_all_samples_together(parts: list[list[float]]) -> None:
     together = merged(several)
     everything = sorted(value for part in parts for value in part)
     assert [together.ranked(rank) for rank in range(len(together))] == everything
+
+
+def test_one_sample_alone_is_not_made_anew() -> None:
+    """A run has a gap for every token, and every report asks for the samples of all of its runs."""
+    alone = Latency.of([0.2, 0.1, 0.2])
+    assert merged([Latency(), alone, Latency()]) is alone
+    assert len(merged([Latency(), Latency()])) == 0
