@@ -85,6 +85,6 @@ def _try(lock: FileLock, deadline: float, wait: float) -> bool:
 def _path(base: str) -> Path:
     # The name is a digest because the URL may hold user-info; the folder is the user's own. A container's user may
     # have a number and no name.
-    name = hashlib.sha256(without_userinfo(base).encode()).hexdigest()[:24]
+    name = hashlib.sha256(os.fsencode(without_userinfo(base))).hexdigest()[:24]
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
     return Path(tempfile.gettempdir()) / f"pytest-kvcache-{user}" / f"{name}.lock"

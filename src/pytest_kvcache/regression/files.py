@@ -19,6 +19,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
+    path = Path(os.path.realpath(path))  # by whichever name it is called
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path.with_name(path.name + ".lock"), timeout=_SECONDS):

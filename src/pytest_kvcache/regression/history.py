@@ -92,10 +92,14 @@ def _add(path: Path, whole: bytes) -> None:
             os.lseek(file, size - 1, os.SEEK_SET)
             if os.read(file, 1) != b"\n":  # a session that was killed: its line ends here
                 whole = b"\n" + whole
-        written = os.write(file, whole)
-        while written < len(whole):
-            written += os.write(file, whole[written:])
-        os.fsync(file)
+        try:
+            written = os.write(file, whole)
+            while written < len(whole):
+                written += os.write(file, whole[written:])
+            os.fsync(file)
+        except OSError:  # a full disk may have taken a part
+            os.ftruncate(file, size)
+            raise
     finally:
         os.close(file)
 

@@ -16,6 +16,7 @@ import pytest
 from pytest_kvcache.errors import ConfigurationError
 from pytest_kvcache.regression import files, history
 
+from ..report.test_files import room
 from .made import CONTEXT
 
 
@@ -160,6 +161,22 @@ def test_who_is_killed_leaves_what_others_can_go_on_with(tmp_path: Path) -> None
     found = history.read(path)
     assert found.lines[-1]["nodeid"] == "after"
     assert sum(found.problems.values()) <= 1
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_nothing_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    history.append(path, [line(nodeid="before")])
+    before = path.read_bytes()
+    with room(len(before) + 20), pytest.raises(OSError, match="too large"):
+        history.append(path, [line(), line()])
+    assert path.read_bytes() == before
+
+
+def test_a_file_is_held_by_whichever_name_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_SECONDS", 0.0)
+    (tmp_path / "link").symlink_to(tmp_path / "h.jsonl")
+    with files.locked(tmp_path / "h.jsonl"), pytest.raises(OSError, match="another session has held"):
+        history.append(tmp_path / "link", [line()])
 
 
 def test_who_holds_the_file_too_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
