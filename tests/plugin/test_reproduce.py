@@ -241,3 +241,18 @@ def test_hostile_words_are_words(pytester: pytest.Pytester, run: Run, sim: str) 
     assert words(pytester.path / "again.sh")[-5:-1] == hostile
     ran(pytester.path / "again.sh")
     assert not [name for name in "xyz" if (pytester.path / name).exists()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_names_that_are_no_utf_8_are_the_bytes_that_they_were(pytester: pytest.Pytester, sim: str) -> None:
+    folder = pytester.path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "test_a.py").write_text(PASSING)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "KV_"))}
+    given = [f"--kv-endpoint={sim}", "--kv-csv=csv", f"--kv-reproduce={pytester.path / 'again.sh'}", "--rootdir=."]
+    subprocess.run([sys.executable, "-m", "pytest", "-q", *given], cwd=folder, env=clean, check=True, timeout=300)
+    (folder / "csv" / "summary.csv").unlink()
+    assert b"caf\xe9" in (pytester.path / "again.sh").read_bytes()
+    done = ran(pytester.path / "again.sh")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "csv" / "summary.csv").exists()
