@@ -56,16 +56,21 @@ def _written(secret: str) -> Iterator[str]:
 
 
 def _without_part(text: str, form: str) -> str:
-    kept, rest = "", text
-    while rest:
-        head, tail = rest.find(form[:_LONG]), rest.find(form[-_LONG:])
-        if head < 0 and tail < 0:
-            break
+    first, last = form[:_LONG], form[-_LONG:]
+    kept, at = "", 0
+    head, tail = text.find(first), text.find(last)
+    while head >= 0 or tail >= 0:
         if head >= 0 and (tail < 0 or head <= tail):
-            start, end = head, head + common(rest[head:], form)
+            start, end = head, head + common(text[head : head + len(form)], form)
         else:
             end = tail + _LONG
-            start = end - common(rest[:end][::-1], form[::-1])
-        kept += rest[:start] + HIDDEN
-        rest = rest[end:]
-    return kept + rest
+            start = end - common(text[max(at, end - len(form)) : end][::-1], form[::-1])
+        kept += text[at:start] + HIDDEN
+        at = end
+        head, tail = _next(text, first, head, at), _next(text, last, tail, at)
+    return kept + text[at:]
+
+
+def _next(text: str, part: str, found: int, at: int) -> int:
+    """Return where a part is from a place on, given where it was found before: a long text is searched once."""
+    return found if found >= at or found < 0 else text.find(part, at)

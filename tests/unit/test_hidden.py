@@ -55,6 +55,13 @@ def test_nothing_of_eight_characters_is_left(before: str, secret: str, after: st
     assert secret[:8] not in hide(before + secret[: 8 + cut % len(secret)] + after, {secret})
 
 
+def test_parts_of_a_long_text() -> None:
+    """In one pass: a server's answer may be long, and say the beginning of a secret again and again."""
+    assert hide("abcdefgh efghijkl " * 20_000, {"abcdefghijkl"}) == "*** *** " * 20_000
+    assert hide("xefghijklxabcdefgh", {"abcdefghijkl"}) == "x***x***"
+    assert hide("abcdefghefghijkl", {"abcdefghijkl"}) == "******"  # nothing is counted twice
+
+
 def test_all_secrets_of_an_endpoint() -> None:
     endpoint = Endpoint(
         "http://us%2Fer:p%40ssw0rd@h",
