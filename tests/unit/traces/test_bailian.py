@@ -67,7 +67,7 @@ def test_chats_before_the_file_and_behind_their_own_continuation_are_told(tmp_pa
     assert [note for note in trace.notes if note.reason != "block_size_stated"] == [
         Note(
             *("unknown_parent", 2, 1),
-            "2 rows that continue a chat which does not stand before (first: line 1): their session begins there",
+            "2 rows whose parent chat does not stand before (first: line 1): a session begins there",
         ),
         Note(
             *("parent_after_child", 1, 4),  # chat 2 begins the session that is called after it

@@ -39,7 +39,7 @@ class _Chats:
             return self._first.setdefault(chat, chat)
         root = self._first.get(parent)
         if root is None:
-            told = "{rows} that continue a chat which does not stand before (first: {line}): their session begins there"
+            told = "{rows} whose parent chat does not stand before (first: {line}): a session begins there"
             self._notes.add("unknown_parent", line, told)
             root = self._first[parent] = parent
             self._missing.add(parent)
