@@ -300,7 +300,7 @@ def test_a_sweep_of_two_axes() -> None:
     assert trace(lines, "context 2048")["marker"]["symbol"][0] == "x"
     assert trace(lines, "context 512")["text"][1] == "rate 0.5, context 512: 100 ms, hit rate 0.500"
     assert trace(chart([part], "Output throughput by rate"), "context 512")["y"] == [100.0, 150.0]
-    bars = chart([part], "Input and output")
+    bars = chart([part], "Input and output throughput by context")
     assert trace(bars, "rate 0.5", yaxis="y")["y"] == [150.0, 90.0]
     assert trace(bars, "rate 0.5", yaxis="y2")["y"] == [4000.0, None]
     assert trace(bars, "rate 0.5", yaxis="y")["x"] == ["context 512", "context 2048"]

@@ -39,7 +39,7 @@ def sweep_section(sweep: Record, checks: Mapping[str, Record], most: int) -> lis
         _lines("TTFT p50", "s", "ttft_p50_s", across, rows),
         _heat_map(across, rows) if down else None,
         _lines("output throughput", "tok/s", "output_tok_s", across, rows),
-        _throughput(across, rows, checks),
+        _throughput(across, down, rows, checks),
         _lines("limit that holds", "level", "limit", across, rows),
         *(folded(table(grid, words=words, title=title)) for title, grid in kept),
         _input_table(across, rows, checks),
@@ -139,7 +139,9 @@ def _mark(cell: Record | None) -> str:
     return "" if cell is None else _WORSE.get(cell["verdict"], "")
 
 
-def _throughput(across: Record, rows: Sequence[Row], checks: Mapping[str, Record]) -> Block | None:
+def _throughput(
+    across: Record, down: Sequence[Record], rows: Sequence[Row], checks: Mapping[str, Record]
+) -> Block | None:
     """Return input and output throughput of each place, a colour for each value of the axis across."""
     traces: list[Trace] = []
     names = [label(name or across["name"]) for name, _ in rows]
@@ -153,7 +155,7 @@ def _throughput(across: Record, rows: Sequence[Row], checks: Mapping[str, Record
     if panels != {"y", "y2"}:
         return None  # without both there is nothing to compare
     return figure(
-        "Input and output throughput across " + (", ".join(names) if len(rows) == 1 else "the other axes"),
+        f"Input and output throughput by {', '.join(one['name'] for one in down or [across])}",
         traces,
         height=440,
         barmode="group",
