@@ -11,7 +11,7 @@ from pytest_kvcache.plugin.leaving import FORMS, Form, place
 from pytest_kvcache.plugin.settings import Settings
 
 from ..documents import validate
-from .conftest import PASSING, Run
+from .conftest import FAILING, PASSING, Run
 
 LEFT_OUT = "kvcache.html is left out: pip install 'pytest-kvcache[report]'"
 TABLES = ["periods.csv", "phases.csv", "requests.csv", "summary.csv"]
@@ -64,6 +64,19 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(pytester: pytest.Pytes
     assert "kvcache: --kv-artifacts: file/art/kvcache.json cannot be written (Not a directory)" in told
     assert "kvcache: --kv-artifacts: file/art/csv cannot be written" in told
     assert (pytester.path / "kv.md").exists()
+
+
+def test_what_was_measured_is_told_before_that_error(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    (pytester.path / "file").write_text("")
+    pytester.makepyfile(test_a=FAILING)
+    result = run(f"--kv-endpoint={sim}", "--kv-report=file/a/kv.json", "--kv-markdown=file/a/kv.md")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*= FAILURES =*", "*= kvcache =*", "fail *", "FAILED test_a.py*"])
+    assert [line for line in result.errlines if "kvcache: " in line] == [
+        "ERROR: kvcache: --kv-report: file/a/kv.json cannot be written (Not a directory)",
+        "kvcache: --kv-markdown: file/a/kv.md cannot be written (Not a directory)",
+    ]
 
 
 def test_nothing_is_left_without_being_asked(pytester: pytest.Pytester, run: Run, sim: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -123,15 +124,32 @@ class SessionReport:
         for line in lines:
             terminalreporter.write_line(fitting(line, console.encoding()))
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the files, before the terminal tells the rest."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """Write the files, before the terminal tells the rest; one that cannot be is an error when all is told."""
+        problems = [*self._leave(), *self._remember()]
+        self._fit()
+        result = yield
+        if problems:
+            raise pytest.UsageError("\n".join(map(str, problems)))
+        return result
+
+    def _leave(self) -> Iterator[pytest.UsageError]:
         from .leaving import leave
 
         try:
             self._untold = leave(self._config, self._ordered(), self._curves(), interrupted=self._interrupted)
-        finally:
+        except pytest.UsageError as error:
+            yield error
+
+    def _remember(self) -> Iterator[pytest.UsageError]:
+        try:
             if self._memory is not None:
                 self._memory.write(self._ordered())
+        except pytest.UsageError as error:
+            yield error
+
+    def _fit(self) -> None:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if self._records and reporter is not None:  # what follows is only shown
             from .console import fit
