@@ -90,6 +90,12 @@ def test_bounds_are_inclusive(expectation: Expectation, status: str, code: str |
     assert [f.code for f in verdict.findings] == ([code] if code else [])
 
 
+def test_a_sentence_says_what_was_wanted_only_where_a_rate_was() -> None:
+    told = [measurement(exchange())]
+    assert judge(Expectation(min=0.0), told).sentence == "hit rate 0.704: 704 of 1,000 tokens hit"
+    assert "wanted at least 0.000 and at most 0.800:" in judge(Expectation(min=0.0, max=0.8), told).sentence
+
+
 def test_failure_sentence_begins_with_hit_rate() -> None:
     verdict = judge(Expectation(target=0.8), [GOOD])
     assert verdict.sentence == "hit rate 0.704, wanted 0.800 ± 0.020 (0.096 below): 1,408 of 2,000 tokens hit [KV201]"
