@@ -33,6 +33,8 @@ def explain(
     """
     if len(load) != len(measured.exchanges):
         return None
+    if measured.facts.caching is False:
+        return None  # nothing could be reused: that is the whole reason, and the finding KV107 says it
     if any(e.ok and (e.lookups > 1 or not lookup.ids) for lookup, e in zip(load, measured.exchanges, strict=True)):
         return None  # several samples of one prompt, or a prompt that nobody told
     hits = _hits(measured)

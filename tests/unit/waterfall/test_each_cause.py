@@ -201,6 +201,13 @@ def test_of_a_prompt_that_is_cut_the_head_is_still_found() -> None:
     assert "a cache of 128 tokens would have kept it" in waterfall.losses[1].evidence  # 5 blocks and 3 of the other
 
 
+def test_a_cache_that_is_off_has_one_reason_and_no_account() -> None:
+    fleet, prompt = Fleet([Engine(6)]), fresh(81)
+    fleet.send(prompt, prompt)
+    assert explain(fleet.measured(caching=True), fleet.load) is not None
+    assert explain(fleet.measured(caching=False), fleet.load) is None
+
+
 def test_the_room_that_answers_take_evicts_too() -> None:
     fleet, prompt = Fleet([Engine(6)]), fresh(49)
     fleet.send(prompt, Lookup(fresh(33), fresh(32)), prompt)  # 2 blocks of prompt, 4 with the answer
