@@ -94,6 +94,33 @@ def test_elsewhere_it_names_the_folder(
     assert (copy / "tests/o.json").exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links to programs")
+def test_an_environment_that_was_not_activated_is_found(
+    pytester: pytest.Pytester, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It is called as in the README, by its path from there; the PATH has another ``python`` that knows nothing."""
+    pytester.makepyfile("def test_it(): pass")
+    programs, other = pytester.mkdir("env"), tmp_path_factory.mktemp("other")
+    (programs / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (other / "python").write_text("#!/bin/sh\necho the other one; exit 7\n")
+    for program in (programs / "python", other / "python"):
+        program.chmod(0o755)
+    call = (
+        f"import sys; sys.orig_argv[0] = 'env/python'; import pytest; sys.exit(pytest.main({['--kv-artifacts=art']!r}))"
+    )
+    subprocess.run([sys.executable, "-c", call], check=True, timeout=300, capture_output=True)
+    script = pytester.path / "art/reproduce.sh"
+    assert words(script)[:3] == ["$program", "-m", "pytest"]
+    path = f"{other}{os.pathsep}{os.environ['PATH']}"
+    clean = {"PATH": path, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    here = {"cwd": other, "env": clean, "capture_output": True, "text": True, "timeout": 300, "check": False}
+    done = subprocess.run(["sh", str(script)], **here)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True)
+    (programs / "python").unlink()
+    done = subprocess.run(["sh", str(script)], **here)
+    assert (done.returncode, done.stdout) == (7, "the other one\n")
+
+
 def test_what_is_in_it(pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(test_a=PASSING)
     monkeypatch.setenv("PYTEST_KV_TIMEOUT", "77")

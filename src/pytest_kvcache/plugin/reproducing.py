@@ -67,6 +67,7 @@ def script(config: pytest.Config, path: Path, environ: Mapping[str, str] = os.en
         "# no other setting of whoever runs this counts",
         f"unset {' '.join([_ADDOPTS, *_OF_PYTEST, *(option.variable for option in OPTIONS)])}",
         *(f"export {name}={secrets.quoted(value, Word(name, value).secrets())}" for name, value in variables.items()),
+        *_typed(),
         f"exec {command(_program(), [secrets.quoted(word.text, word.secrets()) for word in words])}",
     ]
     return "\n".join(parts) + "\n"
@@ -173,7 +174,27 @@ def _folder(config: pytest.Config, path: Path) -> Iterator[str]:
 
 def _program() -> str:
     """Return how pytest was called."""
-    return "pytest" if Path(sys.argv[0]).stem in ("pytest", "py.test") else "python -m pytest"
+    name, after = _called()
+    return (name if _seen_from_folder() is None else '"$program"') + after
+
+
+def _called() -> tuple[str, str]:
+    return ("pytest", "") if Path(sys.argv[0]).stem in ("pytest", "py.test") else ("python", " -m pytest")
+
+
+def _seen_from_folder() -> str | None:
+    """Return a program that was called by its path from there, such as ``.venv/bin/pytest``; None: by its name."""
+    said = sys.orig_argv[0] if _called()[1] else sys.argv[0]
+    return said if os.sep in said and not Path(said).is_absolute() else None
+
+
+def _typed() -> Iterator[str]:
+    """Take the program of the environment that was called by its path; nobody need have activated it."""
+    said = _seen_from_folder()
+    if said is not None:
+        yield "# the program that was called, where it still is; else the one of the active environment"
+        yield f"program={shlex.quote(said)}"
+        yield f'[ -x "$program" ] || program={_called()[0]}'
 
 
 def _secrets(settings: Settings, words: Sequence[Word]) -> Secrets:
