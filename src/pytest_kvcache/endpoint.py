@@ -151,7 +151,7 @@ def parse_base_url(url: str, origin: str) -> str:
     Raises:
         ConfigurationError: not an http(s) URL with a host; ``origin`` says where the value came from.
     """
-    parts = _http_url(url, origin)
+    parts = _http_url(url, origin, or_else=", or sim for the built-in simulated engine")
     path = parts.path.rstrip("/")
     segments = path.split("/")
     if "v1" in segments:
@@ -228,7 +228,7 @@ def without_userinfo(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _http_url(url: str, origin: str) -> SplitResult:
+def _http_url(url: str, origin: str, or_else: str = "") -> SplitResult:
     text = url.strip()
     expected = "expected a URL such as http://127.0.0.1:8000"
     if not text:
@@ -241,7 +241,9 @@ def _http_url(url: str, origin: str) -> SplitResult:
             f"{origin}: {without_userinfo_text(text)!r} is not a URL ({error}); {expected}"
         ) from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigurationError(f"{origin}: {without_userinfo_text(text)!r} is not an http(s) URL; {expected}")
+        raise ConfigurationError(
+            f"{origin}: {without_userinfo_text(text)!r} is not an http(s) URL; {expected}{or_else}"
+        )
     return parts
 
 

@@ -16,6 +16,7 @@ from .conclude import conclude
 from .diagnose import prefill_problem
 from .distribution import Latency
 from .endpoint import Endpoint
+from .errors import ConfigurationError
 from .fresh_prompt import fresh_prompt
 from .gate import Gate
 from .ledger import Ledger
@@ -130,6 +131,9 @@ async def bench(
     Args:
         checked: told what the server is, before anything is sent.
     """
+    if not callable(getattr(workload, "bind", None)):
+        given = type(workload).__name__
+        raise ConfigurationError(f"expected a workload, such as kv_workload.prompts(...) makes one; got {given!r}")
     async with Client(endpoint) as client:
         target = await inspect(client, counters=plan.counters)
         target = replace(target, facts=target.facts.probed(plan.grain))

@@ -112,6 +112,13 @@ def test_arguments_that_are_refused(pytester: pytest.Pytester, run: Run, sim: st
     result.stdout.fnmatch_lines([f"inconclusive: {text}*"])
 
 
+def test_what_is_no_workload_is_refused(pytester: pytest.Pytester, run: Run, sim: str) -> None:
+    pytester.makepyfile("def test_it(kv): kv.run('Hello')")
+    result = run(f"--kv-endpoint={sim}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive: expected a workload, such as kv_workload.prompts(...)*; got 'str'"])
+
+
 # --- retries ---------------------------------------------------------------------------------------------------------
 
 # Two requests warm the two prefixes, eight follow, one at a time; every third that the server gets is refused.

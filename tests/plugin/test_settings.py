@@ -66,6 +66,7 @@ def test_fixtures_are_listed_with_their_help(run: Run) -> None:
     [
         (["--kv-endpoint="], "--kv-endpoint is empty; expected a URL such as http://127.0.0.1:8000, or leave it out"),
         (["--kv-endpoint=localhost:8000"], "--kv-endpoint: 'localhost:8000' is not an http(s) URL; expected*"),
+        (["--kv-endpoint=simulated"], "--kv-endpoint: 'simulated' is not an http(s) URL; *, or sim for the built-in*"),
         (["--kv-metrics=x"], "--kv-metrics: 'x' is not an http(s) URL*"),
         (["--kv-engine=vlm"], "--kv-engine: unknown engine 'vlm'; known are aibrix, * xai"),
         (["--kv-timeout=soon"], "--kv-timeout: 'soon' is no duration; expected seconds above 0, such as 60"),
