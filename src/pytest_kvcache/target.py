@@ -164,7 +164,10 @@ def _prices(client: Client, model: str, entry: Mapping[str, Any] | None = None) 
     """Return what the user says of a model's prices, else what its entry in the list of models says."""
     given = client.endpoint.prices
     found = given.of(model) if given is not None else None
-    return found or listed(entry or {})
+    found = found or listed(entry or {})
+    if found is None and given is not None:
+        return Prices(origin="--kv-prices", problem=f"no pattern of it fits {model!r}")
+    return found
 
 
 # --- the counters ----------------------------------------------------------------------------------------------------

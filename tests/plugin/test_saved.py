@@ -66,11 +66,19 @@ def test_seconds_are_those_that_the_engine_would_have_taken(
     result.stdout.fnmatch_lines([f"  {told}", "*= kvcache =*", told])
 
 
+def test_prices_of_another_model_are_told_to_be_that(pytester: pytest.Pytester, run: Run, start_sim: Any) -> None:
+    pytester.makepyfile(ONE_AFTER_ANOTHER)
+    (pytester.path / "p.toml").write_text(PRICES.replace('"*"', '"other*"'))
+    result = run(f"--kv-endpoint={start_sim()}", "--kv-prices=p.toml")
+    result.stdout.fnmatch_lines(["saved 1,024 tokens *(no money: --kv-prices; no pattern of it fits 'sim')"])
+
+
 def test_own_prices_make_it_money_in_every_form(pytester: pytest.Pytester, run: Run, start_sim: Any) -> None:
     pytester.makepyfile(ONE_AFTER_ANOTHER)
     (pytester.path / "p.toml").write_text(PRICES)
-    words = ("--kv-prices=p.toml", "--kv-report=o.json", "--kv-markdown=o.md", "--junitxml=j.xml")
+    words = ("--kv-prices=p.toml", "--kv-report=o.json", "--kv-markdown=o.md", "--kv-html=o.html", "--junitxml=j.xml")
     result = run(f"--kv-endpoint={start_sim('--prefill-rate', '50000')}", *words)
+    assert "worth $0.0013; what was sent cost" in (pytester.path / "o.html").read_text()
     saved = json.loads((pytester.path / "o.json").read_text())["saved"]
     assert (saved["money"], saved["currency"], saved["price_from"]) == ("0.00128", "USD", "p.toml (*)")  # 1024 x 1.25
     result.stdout.fnmatch_lines(["saved 1,024 tokens of prefill (about 20.5 ms of prefill work), $0.0013; what *"])
