@@ -379,5 +379,10 @@ def _too_soon(m: Measurement) -> Iterator[Finding]:
             "KV312",
             f"nothing was cached; the first request that could hit was sent {max(0.0, min(later) - answers[0]):.1f} s"
             " after the first answer",
-            "a hosted cache may need up to half a minute until a prefix can be read: kv.run(..., settle=30)",
+            "a hosted cache may need up to half a minute until a prefix can be read: "
+            + (
+                "kv.run(..., settle=30)"
+                if m.prefill
+                else "warm it first with settle=30, or conversation(..., think_time=30)"
+            ),
         )

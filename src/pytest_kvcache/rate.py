@@ -177,8 +177,8 @@ def _usage_advice(m: Measurement) -> str:
     if any(e.partial for e in m.exchanges):
         return "usage covers only some of several samples or prompts of a request; judge by source='counters'"
     flag = m.facts.usage_flag or "an option that reports usage.prompt_tokens_details.cached_tokens"
-    some = any(e.cached_tokens is not None for e in m.exchanges)
-    return f"the server needs {flag}" + ("; or, if it leaves zeros out, --kv-usage-absent=zero" if some else "")
+    zeros = any(e.cached_tokens is not None for e in m.exchanges) or not m.facts.usage_flag
+    return f"the server needs {flag}" + ("; or, if it leaves zeros out, --kv-usage-absent=zero" if zeros else "")
 
 
 def _lost_counters(m: Measurement) -> str:

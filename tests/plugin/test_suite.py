@@ -479,6 +479,13 @@ def test_every_turn_has_to_reach_the_rate(run: Run, sim: str) -> None:
     result.stdout.fnmatch_lines(["session 0, turn *tokens cached (0.*), wanted at least 0.*"])
 
 
+def test_a_conversation_waits_until_a_hosted_cache_can_be_read(run: Run, start_sim: Start) -> None:
+    sim = start_sim("--fault", "readable_after=0.5")
+    asked = ("turns=2", "sessions=1", "max_tokens=4", "settle=0.7")
+    result = run(*one("conversation"), f"--kv-endpoint={sim}", *(f"--kv-set=conversation.{pair}" for pair in asked))
+    result.assert_outcomes(passed=1)
+
+
 def test_a_conversation_of_ones_own(run: Run, sim: str, tmp_path: Path) -> None:
     (tmp_path / "system.txt").write_text("You are a careful clerk. " * 30, encoding="utf-8")
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}

@@ -102,6 +102,15 @@ def test_a_cache_that_is_off_is_why_nothing_was_reused() -> None:
     assert codes(replace(m, facts=replace(m.facts, caching=False))) == ["KV107"]
 
 
+def test_a_wait_is_advised_that_has_an_effect() -> None:
+    """Only what was warmed first can be waited for with ``settle``."""
+    m = with_losses(Loss("unexplained", 1408), hits=(0, 0))
+    for prefill, advised in (((), "think_time=30"), (m.exchanges, "kv.run(..., settle=30)")):
+        findings = judge(Expectation(min=0.6), [replace(m, prefill=prefill)]).findings
+        (advice,) = [finding.advice for finding in findings if finding.code == "KV312"]
+        assert advised in advice
+
+
 def test_turns_that_are_left_out_are_told() -> None:
     turns = [replace(exchange(cached=hit), session=0, turn=number) for number, hit in enumerate((0, 704))]
     verdict = judge(Expectation(min=0.7, skip_turns=1), [measurement(*turns, prediction=prediction(0, 704))])

@@ -60,7 +60,8 @@ class Runner(Loads):
             reset: empty the cache first: ``never``, ``auto`` or ``require``; default: the test's ``kv_reset`` marker,
                 else ``--kv-reset``.
             settle: seconds that a cache may need until what was just computed can be read (hosted ones: up to 30): the
-                last prefill request is repeated until it is read from the cache, at most so long.
+                last prefill request is repeated until it is read from the cache, at most so long. What warms nothing
+                first is not waited for: between the turns of a conversation ``think_time`` is.
             stream: ask for event streams; without, there is no time to first token.
 
         Raises:

@@ -181,7 +181,7 @@ class Conversation:
         default=0.5, metadata=told(RATIO, "least cached share of every turn's prompt but the first")
     )
     concurrency: int = field(default=1, metadata=told(COUNT, "conversations going at once"))
-    settle: float = field(default=0.0, metadata=told(WAIT, "seconds until a hosted cache can be read"))
+    settle: float = field(default=0.0, metadata=told(WAIT, "seconds between turns, until a hosted cache can be read"))
     reset: ResetMode | None = field(default=None, metadata=told(RESET, "empty the cache first", unset=_NO_RESET))
 
     def __post_init__(self) -> None:

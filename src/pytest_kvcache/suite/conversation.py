@@ -41,8 +41,9 @@ def test_conversation(kv: Runner, kv_workload: WorkloadBuilder, kv_endpoint: End
         turns=asked.turns,
         sessions=asked.sessions,
         max_tokens=asked.max_tokens,
+        think_time=asked.settle,
     )
-    result = kv.run(workload, concurrency=asked.concurrency, reset=asked.reset, settle=asked.settle)
+    result = kv.run(workload, concurrency=asked.concurrency, reset=asked.reset)
     if result.verdict.status != "pass":
         return  # the mark says why, and better
     turns = result.turns
