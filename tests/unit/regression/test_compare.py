@@ -181,8 +181,11 @@ def test_json_and_page(compare: Compare) -> None:
     assert Tags.of(page) <= {
         *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span", "details", "summary", "code"),
         *("div", "table", "thead", "tbody", "tr", "th", "td"),
+        *("link", "script", "header", "button", "main", "footer"),  # of every page; a script for light and dark
     }
+    assert page.count("<script") == 1
     assert "://" not in page
+    assert len(page) < 50_000  # without what draws charts
     assert "TTFT p95 rose from 102.0 ms to 132.6 ms" in page
 
 
@@ -203,7 +206,8 @@ def test_a_page_needs_the_extra(compare: Compare, monkeypatch: pytest.MonkeyPatc
     import sys
 
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "pytest_kvcache.report.compare_page", raising=False)
+    for name in ("compare_page", "html.skeleton"):
+        monkeypatch.delitem(sys.modules, f"pytest_kvcache.report.{name}", raising=False)
     code, text = compare(entry(load()), entry(load()), f"--html={compare.folder / 'out.html'}")
     assert code == 2
     assert "pip install 'pytest-kvcache[report]'" in text

@@ -9,7 +9,6 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, import-not-found, unused-ignore] # brings no types
 
 from ..text import visible
 from . import embed
@@ -19,18 +18,21 @@ _HERE = files(__package__ or "")
 _CODE = ("sections.js", "charts.js", "checks.js", "start.js")
 
 
-def render(template: str, *, sections: Sequence[Section], data: Mapping[str, Any] | None = None, **context: Any) -> str:
+def render(
+    template: str, *, sections: Sequence[Section] | None = None, data: Mapping[str, Any] | None = None, **context: Any
+) -> str:
     """Return a page.
 
     Args:
         template: in ``templates/``; it extends ``page.html``.
-        sections: what is drawn under ``<div data-sections>``, as of :mod:`.blocks`.
+        sections: what is drawn under ``<div data-sections>``, as of :mod:`.blocks`; None: nothing is drawn on it, and
+            it goes without the code that does.
         data: further JSON of the page by the id of its element.
         context: names of the template.
     """
-    scripts = {"theme": _static("theme.js"), "library": get_plotlyjs(), "code": "\n".join(map(_static, _CODE))}
+    scripts = {"theme": _static("theme.js")} | (_drawing() if sections is not None else {})
     scripts = {name: f"\n{script.replace(chr(13), '')}\n" for name, script in scripts.items()}
-    blocks = {"sections": sections, **(data or {})}
+    blocks = {**({} if sections is None else {"sections": sections}), **(data or {})}
     return (
         _environment()
         .get_template(template)
@@ -42,6 +44,12 @@ def render(template: str, *, sections: Sequence[Section], data: Mapping[str, Any
             data={name: Markup(embed.data(block)) for name, block in blocks.items()},
         )
     )
+
+
+def _drawing() -> dict[str, str]:
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, import-not-found, unused-ignore] # no types
+
+    return {"library": get_plotlyjs(), "code": "\n".join(map(_static, _CODE))}
 
 
 def _static(name: str) -> str:
