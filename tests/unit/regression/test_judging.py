@@ -206,6 +206,11 @@ def test_an_entry_is_only_written_anew_where_something_changed(new: Any, is_same
     assert same(asked({"hit_rate": 0, "ttft_p95": "+10%"}), old, new) is is_same
 
 
+def test_more_runs_are_written_anew() -> None:
+    old, new = entry(group(ttft_p95=STEADY)), entry(group(ttft_p95=[*STEADY, 0.102]))
+    assert not same(asked({"ttft_p95": "+10%"}), old, new)
+
+
 def test_too_few_to_tell_are_written_anew() -> None:
     old, new = entry(group(ttft_p95=[0.1] * 4)), entry(group(ttft_p95=[0.2] * 4))
     assert not same(asked({"ttft_p95": "+10%"}), old, new)

@@ -10,6 +10,7 @@ import pytest
 from pytest_kvcache.model import Exchange, Finding, Measurement, PerRequest, Verdict
 from pytest_kvcache.regression.values import groups_of, invalid
 
+from ..report.made import search
 from ..slo.made import answer, failed, level, run
 
 OK = Verdict("pass", "", 0.25, 25, 100, source="counters")
@@ -67,6 +68,12 @@ def test_levels_are_loads_of_their_own_and_their_laps_repetitions() -> None:
     assert [(g.where, g.runs) for g in groups] == [("concurrency 4", 2), ("concurrency 8", 2)]
     groups = of(*levels, *(replace(each, title="other") for each in levels))
     assert [g.where for g in groups] == [f"{title} at concurrency {c}" for title in ("t", "other") for c in (4, 8)]
+
+
+def test_searches_are_told_apart_by_what_they_sent_and_not_by_what_they_found() -> None:
+    chat, code = replace(search(held=12), title="chat"), replace(search(held=14), title="code")
+    assert [g.where for g in of(chat, code)] == ["chat", "code"]
+    assert [(g.where, g.runs) for g in of(search(held=12), search(held=14))] == [("", 2)]
 
 
 def test_numbers_have_the_digits_that_files_keep() -> None:
