@@ -11,11 +11,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import Timeout
+
+from pytest_kvcache.plugin.lock import folder_lock
 
 from .conftest import FAILING, PASSING, Run
 
@@ -329,6 +333,47 @@ def test_rows_of_another_measurement_are_not_taken_over(pytester: pytest.Pyteste
     result = run(f"--kv-endpoint={sim}", "--kv-resume=res", "--kv-csv=t")
     assert table(pytester.path / "t", "requests") == []
     result.stdout.fnmatch_lines(["requests.csv lacks the rows of 1 test: *"])
+
+
+def test_of_a_test_with_several_runs_all_rows_are_taken_over_or_none(
+    pytester: pytest.Pytester, run: Run, sim: str
+) -> None:
+    pytester.makepyfile(test_a=SUITE)
+    words = [f"--kv-endpoint={sim}", "--kv-resume=res", "--kv-csv=t", "-k", "two_runs or chat"]
+    run(*words)
+    path = pytester.path / "t/requests.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))  # of the second run one is gone
+    result = run(*words)
+    assert set(counted(pytester.path / "t")) == {("test_a_chat", "1", "measured")}
+    result.stdout.fnmatch_lines(["requests.csv lacks the rows of 1 test: they were measured before*"])
+
+
+def test_the_tables_take_their_places_while_nobody_else_may(
+    pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, seen = pytester.path / "t", []
+
+    @contextmanager
+    def spy(locked: Path) -> Iterator[None]:
+        before = {path: path.stat().st_ino for path in folder.glob("*.csv")}
+        yield
+        after = {path: path.stat().st_ino for path in folder.glob("*.csv")}
+        seen.append((locked, len(before), len(after), [path for path in after if after[path] == before.get(path)]))
+
+    monkeypatch.setattr("pytest_kvcache.plugin.lock.folder_lock", spy)
+    pytester.makepyfile(test_a=ONE.format(2))
+    for _ in range(2):
+        run(f"--kv-endpoint={sim}", "--kv-csv=t")
+    assert seen == [(Path("t"), 0, 4, []), (Path("t"), 4, 4, [])]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_lock_of_a_folder_is_that_of_the_folder(tmp_path: Path, same: bool) -> None:
+    (tmp_path / "a").mkdir()
+    with folder_lock(tmp_path / "a"):
+        other = folder_lock(tmp_path / "a/../a" if same else tmp_path / "b")
+        with pytest.raises(Timeout) if same else nullcontext(), other.acquire(blocking=False):
+            pass
 
 
 def test_two_sessions_at_once_do_not_mix(tmp_path: Path, sim: str) -> None:
