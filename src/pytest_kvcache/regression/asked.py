@@ -33,6 +33,11 @@ class Allowed:
     amount: float
     relative: bool
 
+    @property
+    def change(self) -> float:
+        """The same with its sign: negative where it is worse to fall, and never a negative zero."""
+        return self.amount if self.metric.rising or not self.amount else -self.amount
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

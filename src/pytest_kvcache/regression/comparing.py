@@ -39,12 +39,11 @@ def compare(allowed: Allowed, old: Group, new: Group) -> Regression:
         old / new: values of the baseline, and of now, of the same load.
     """
     name = allowed.metric.name
-    sign = 1 if allowed.metric.rising else -1
     blank = Regression(
         name,
         new.where,
         "inconclusive",
-        sign * allowed.amount,
+        allowed.change,
         allowed.relative,
         n=new.runs,
         n_baseline=old.runs,

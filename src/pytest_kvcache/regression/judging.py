@@ -111,8 +111,7 @@ def _matched(old: Sequence[Group], new: Sequence[Group]) -> Iterator[tuple[Group
 
 
 def _untold(allowed: Allowed, what: Finding, where: str = "") -> Judged:
-    sign = 1 if allowed.metric.rising else -1
-    blank = Regression(allowed.metric.name, where, "inconclusive", sign * allowed.amount, allowed.relative)
+    blank = Regression(allowed.metric.name, where, "inconclusive", allowed.change, allowed.relative)
     return Judged(replace(blank, sentence=f"{wording.title(blank)}: {what.sentence}", advice=what.advice), (what,))
 
 

@@ -143,7 +143,7 @@ def _sure(allowed: Allowed, found: Regression) -> list[str]:
 def _allowed(allowed: Allowed) -> str:
     if not allowed.amount:
         return "none"
-    return change(allowed, allowed.amount if allowed.metric.rising else -allowed.amount)
+    return change(allowed, allowed.change)
 
 
 def _basis(found: Regression) -> list[str]:

@@ -235,6 +235,10 @@ def test_no_change_at_all_cannot_be_shown_of_a_noisy_figure() -> None:
     assert times(STEADY, [0.05] * 5, 0).reached == "pass"  # better for certain
 
 
+def test_no_change_is_allowed_without_a_sign() -> None:
+    assert json.dumps([rates([0.7], [0.7]).allowed, rates([0.7], [0.7], -0.02).allowed]) == "[0.0, -0.02]"
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1])
 def test_all_the_same_on_both_sides_is_no_change(value: float) -> None:
     found = times([value] * 5, [value] * 5)
