@@ -60,6 +60,8 @@ def judge(expectation: Expectation, measurements: Sequence[Measurement]) -> Verd
         query_tokens=measured.query if measured else None,
         target=target,
         target_from=None if target is None else _origin(expectation),
+        min=expectation.min or None,  # at least 0 is every rate
+        max=expectation.max,
         predicted=predicted_rate(expectation, measurements),
         simulated=simulated_rate(expectation, measurements),
         ceiling=ceiling,

@@ -33,6 +33,17 @@ def test_fail_is_one_sentence_and_a_section(pytester: pytest.Pytester, run: Run,
     result.stdout.no_fnmatch_line("*runtime.py*")
 
 
+@pytest.mark.parametrize(("bounds", "shown"), [("min=0.4", "≥0.400"), ("min=0.4, max=0.6", "≥0.400 ≤0.600")])
+def test_bounds_stand_where_a_target_would(
+    pytester: pytest.Pytester, run: Run, sim: str, bounds: str, shown: str
+) -> None:
+    pytester.makepyfile(PASSING.replace("target=0.5, tol=0.0", bounds))
+    result = run(f"--kv-endpoint={sim}", "--kv-markdown=kv.md")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*pass *0.500 *{shown} *0.500*1,024/2,048*"])
+    assert f"| 0.500 | {shown} | 0.500 |" in (pytester.path / "kv.md").read_text(encoding="utf-8")
+
+
 def test_without_a_target_the_prediction_is_the_target(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(PASSING.replace("target=0.5, tol=0.0", "tol=0.0"))
     run(f"--kv-endpoint={sim}").assert_outcomes(passed=1)

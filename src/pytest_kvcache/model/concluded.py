@@ -27,6 +27,7 @@ class Verdict:
         target: the rate that was asked for, as a number also where it is predicted or simulated; None when only bounds
             were, or it is not known.
         target_from: where the target comes from; None without one.
+        min / max: the bounds that were asked for; None without one.
         simulated: the rate that a cache as large as the server's reaches; None when that is not known.
         source: where the rate came from, ``counters`` or ``usage``; None without one.
         low / high: the bounds of the rate, where printed digits or the engine's own probes leave some room; None when
@@ -44,6 +45,8 @@ class Verdict:
     query_tokens: int | None = None
     target: float | None = None
     target_from: Origin | None = None
+    min: float | None = None
+    max: float | None = None
     predicted: float | None = None
     simulated: float | None = None
     ceiling: float | None = None

@@ -216,6 +216,8 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
             f"inconclusive: {error}",
             target=verdict.target,
             target_from=verdict.target_from,
+            min=verdict.min,
+            max=verdict.max,
             findings=(finding,),
         )
     _keep(item, state, verdict, runs, entry)

@@ -15,6 +15,13 @@ def rate(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
+def target(rates: Record) -> str:
+    """Return what was asked of a hit rate: a target, else bounds."""
+    least, most = rates.get("min"), rates.get("max")  # documents of before have none
+    bounds = [sign + rate(bound) for sign, bound in (("≥", least), ("≤", most)) if bound is not None]
+    return rate(rates["target"]) if rates["target"] is not None or not bounds else " ".join(bounds)
+
+
 def tokens(record: Record) -> str:
     """Return the two numbers behind a rate: hit/query tokens."""
     return UNKNOWN if record["query_tokens"] is None else f"{record['hit_tokens']:,}/{record['query_tokens']:,}"

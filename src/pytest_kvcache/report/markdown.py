@@ -96,7 +96,9 @@ def _row(check: Record) -> tuple[str, ...]:
     return (
         check["verdict"] if check["verdict"] == "pass" else f"**{check['verdict']}**",
         code(check["nodeid"], _NAME) + (f" {text(where)}" if where else ""),
-        *(cells.rate(rates[name]) for name in ("measured", "target", "predicted")),
+        cells.rate(rates["measured"]),
+        cells.target(rates),
+        cells.rate(rates["predicted"]),
         cells.tokens(check),
         cells.ttft(figures),
         cells.output(figures),

@@ -5,7 +5,8 @@ Keys are added and never renamed. Rates are 0..1, durations seconds; None (``nul
 ========================== =============================================================================================
 ``hit_rate``               ``measured``; ``low``, ``high``: the bounds that printed digits and tolerances leave it, None
                            where it is exact; ``warm``: over the requests that had something to hit; ``target``;
-                           ``target_from``: ``given``, ``predicted`` or ``simulated``; ``predicted``: of an unlimited
+                           ``target_from``: ``given``, ``predicted`` or ``simulated``; ``min``, ``max``: the bounds
+                           that were asked for, None without; ``predicted``: of an unlimited
                            cache; ``simulated``: of one as large as the server's, which evicts; ``ceiling``
 ``simulated_cache``        ``capacity_tokens`` and ``block_size`` of the simulated cache; None: not known, or several
 ``engine``                 what answered; ``unconfirmed``: how it reports was not read in its own source
@@ -152,6 +153,8 @@ def _judged(verdict: Verdict) -> Record:
             "warm": verdict.warm,
             "target": verdict.target,
             "target_from": verdict.target_from,
+            "min": verdict.min,
+            "max": verdict.max,
             "predicted": verdict.predicted,
             "simulated": verdict.simulated,
             "ceiling": verdict.ceiling,

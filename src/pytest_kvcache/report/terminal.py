@@ -241,7 +241,7 @@ def _row(record: Record) -> tuple[str, ...]:
     return (
         record["verdict"],
         cells.rate(rates["measured"]),
-        cells.rate(rates["target"]),
+        cells.target(rates),
         cells.rate(rates["predicted"]),
         cells.tokens(record),
         cells.ttft(figures),

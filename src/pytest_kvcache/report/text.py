@@ -36,7 +36,19 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-_PLAIN = {"±": "+/-", "µ": "u", "×": "x", "·": "|", "…": "...", "→": "->", "–": "-", "—": "-", "\u00a0": " "}
+_PLAIN = {
+    "±": "+/-",
+    "µ": "u",
+    "×": "x",
+    "≥": ">=",
+    "≤": "<=",
+    "·": "|",
+    "…": "...",
+    "→": "->",
+    "–": "-",
+    "—": "-",
+    "\u00a0": " ",
+}
 
 
 def fitting(text: str, encoding: str | None) -> str:

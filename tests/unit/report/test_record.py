@@ -135,7 +135,12 @@ def test_engine() -> None:
 
 def test_interval_and_warm_rate() -> None:
     verdict = Verdict("pass", "hit rate 0.7", 0.7, 7, 10, predicted=0.8, ceiling=0.9)
-    fixed = {"measured": 0.7, "predicted": 0.8, "ceiling": 0.9, **dict.fromkeys(("target", "target_from", "simulated"))}
+    fixed = {
+        "measured": 0.7,
+        "predicted": 0.8,
+        "ceiling": 0.9,
+        **dict.fromkeys(("target", "target_from", "min", "max", "simulated")),
+    }
     assert check_record("t", verdict, [])["hit_rate"] == {**fixed, "low": None, "high": None, "warm": None}
     told = {"low": 0.69, "high": 0.71, "warm": 0.95}
     assert check_record("t", replace(verdict, **told), [])["hit_rate"] == {**fixed, **told}

@@ -80,7 +80,15 @@ def everything() -> dict[str, Any]:
         begun=Moment(100.0, 1_700_000_000.25),
         phases=(Span("reset", 100.0, 100.5), Span("load", 100.5, 102.0)),
     )
-    rates = {"target": 0.7, "target_from": "given", "predicted": 0.8, "simulated": 0.7, "ceiling": 0.9}
+    rates = {
+        "target": 0.7,
+        "target_from": "given",
+        "min": 0.6,
+        "max": 0.8,
+        "predicted": 0.8,
+        "simulated": 0.7,
+        "ceiling": 0.9,
+    }
     sweep = {"name": "s", "axes": {"rate": 0.5, "kind": "a", "on": True}, "marked": True}
     period = Period(stretch(Level(2), itl=samples(0.1), good=1), "breached", "TTFT", 3)
     checks = [

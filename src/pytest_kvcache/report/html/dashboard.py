@@ -110,7 +110,10 @@ def _row(number: int, check: Record) -> dict[str, Any]:
             "nodeid": check["nodeid"],
             "where": where,
             "codes": list(dict.fromkeys(finding["code"] for finding in check["findings"])),
-            "rates": [(name, cells.rate(rates[name]), rates[name]) for name in ("target", "predicted", "ceiling")],
+            "rates": [
+                ("target", cells.target(rates), rates["target"]),
+                *((name, cells.rate(rates[name]), rates[name]) for name in ("predicted", "ceiling")),
+            ],
             "rate": (cells.rate(rates["measured"]), rates["measured"]),
             "target": rates["target"],
             "tokens": (cells.tokens(check), check["query_tokens"]),

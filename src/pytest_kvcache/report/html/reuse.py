@@ -21,7 +21,7 @@ def rates(record: Record) -> list[Section]:
     told = record["hit_rate"]
     rows = [
         ("rate", "", "is"),
-        ("target", cells.rate(told["target"]), told["target_from"] or ""),
+        ("target", cells.target(told), told["target_from"] or ""),
         *((name, cells.rate(told[key]), said) for key, (name, said, _) in reversed(_NAMES.items())),
         ("warm", cells.rate(told["warm"]), "over the requests that had something to hit"),
     ]
