@@ -5,7 +5,8 @@
 PROMPTS has one JSON string a line; they are taken in turn. Events are found by their bytes, none is parsed: those of a
 piece are counted in one go, or, with ``--each``, looked at one after the other, as who does anything with them has to.
 The clock starts when aiohttp has handed the body to the socket (its trace hook), or before ``session.post``, as most
-clients do. FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and stamps.
+clients do. FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and content
+stamps.
 """
 
 from __future__ import annotations

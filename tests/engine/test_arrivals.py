@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import random
 import re
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -109,6 +111,32 @@ async def test_a_piece_is_taken_before_the_next_one_is_sent() -> None:
     assert taken == [b"a", b"b", b"cd"]
 
 
+async def test_nothing_of_a_tap_is_left() -> None:
+    """The connection has its own protocol before anybody else can use it, and no timer holds what was read."""
+
+    class Takes:
+        def __call__(self, piece: bytes, at: float) -> None:
+            if piece == b"b":
+                asyncio.get_running_loop().call_soon(lambda: found.append(transport.get_protocol()))
+
+    found: list[object] = []
+    async with (
+        serving(answering(CHUNKED, chunk(b"a"), chunk(b"b") + ALL)) as client,
+        aiohttp.ClientSession() as session,
+    ):
+        response = await session.post(client.url("chat"), data=b"{}")
+        assert response.connection is not None
+        transport = response.connection.transport
+        assert transport is not None
+        usual, take = transport.get_protocol(), Takes()
+        left = weakref.ref(take)
+        await arrivals.arrivals(response, take, asyncio.get_running_loop().time() + 30)
+        del take
+        gc.collect()
+        assert left() is None
+    assert found == [usual]
+
+
 async def test_nobody_is_woken_for_a_piece() -> None:
     """A stamp is of the moment of arrival, even if the task has no turn until the end."""
     steps = 0
@@ -183,13 +211,19 @@ async def test_a_body_that_breaks_its_own_form_is_cut() -> None:
 )
 @pytest.mark.parametrize("tapped", [True, False])
 async def test_how_a_body_ends(
-    parts: tuple[bytes, ...], kind: str | None, text: str, tapped: bool, monkeypatch: pytest.MonkeyPatch
+    parts: tuple[bytes, ...],
+    kind: str | None,
+    text: str,
+    tapped: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     if not tapped:
         monkeypatch.setattr(arrivals._Tap, "of", lambda *_: None)
     exchange = await one(answering(*parts))
     assert exchange.text == text
     assert (exchange.failure and exchange.failure.kind) == kind
+    assert not caplog.records  # the loop logs what is raised inside it
 
 
 async def test_an_answer_that_stops_in_the_middle_is_given_up_in_time() -> None:
