@@ -427,11 +427,13 @@ def test_rows_of_another_machine_are_told(pytester: pytest.Pytester, run: Run, s
 
         import pytest
 
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_sessionfinish(session):
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtestloop(session):
+            result = yield
             if not hasattr(session.config, "workerinput"):
                 for part in Path("t/parts").glob("*.csv"):
                     part.unlink()
+            return result
         """
     )
     pytester.makepyfile(ONE.format(2))

@@ -102,7 +102,8 @@ def test_a_session_without_a_page_imports_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text("def test_other(): pass\n")
     code = (
         "import sys, pytest\n"
-        "assert pytest.main(['-q', '-p', 'no:cacheprovider', '--kv-markdown=o.md', 'test_other.py']) == 0\n"
+        "words = ['-q', '-p', 'no:cacheprovider', '-p', 'no:html']\n"  # pytest-html imports Jinja
+        "assert pytest.main([*words, '--kv-markdown=o.md', 'test_other.py']) == 0\n"
         "print('LOADED', [m for m in ('jinja2', 'plotly', 'pytest_kvcache.report.html') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path)

@@ -23,6 +23,10 @@ def test_several(kv, kv_workload):
     for rate in (0.5, 0.0):
         kv.run(kv_workload.shared_prefix(requests=4, input_len=64, hit_rate=rate, output_len=2))
 
+@pytest.mark.kv_regression
+def test_compared(kv, kv_workload):
+    kv.run(kv_workload.shared_prefix(requests=4, input_len=64, hit_rate=0.5, output_len=2))
+
 @pytest.mark.kv_speedup(min=0.0001)
 def test_speedup(kv, work):
     kv.speedup(work)
@@ -44,7 +48,8 @@ def row_of(name: str) -> str:
 
 def test_every_property_is_in_the_table_and_every_row_is_written(pytester: pytest.Pytester, run: Run, sim: str) -> None:
     pytester.makepyfile(test_it=LOADS + MORE)
-    run(f"--kv-endpoint={sim}", "--junitxml=j.xml", "--kv-sample-interval=0.1")
+    (pytester.path / "p.toml").write_text('currency = "USD"\n[models."*"]\ninput = "2"\ncached_input = "1"\n')
+    run(f"--kv-endpoint={sim}", "--junitxml=j.xml", "--kv-sample-interval=0.1", "--kv-prices=p.toml")
     names = {name for case in properties(pytester.path / "j.xml").values() for name in case}
     assert {row_of(name) for name in names} == documented()
     assert all(map(junit.is_ours, names))
