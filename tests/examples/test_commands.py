@@ -51,7 +51,7 @@ def test_options_that_a_page_names_exist(path: Path) -> None:
 def test_parameters_that_a_page_sets_exist(path: Path) -> None:
     for words in commands(path):
         for flag, value in pairwise(words):
-            if flag == "--kv-set" and not value.startswith("trace.file="):
+            if flag == "--kv-set" and not value.startswith(("trace.file=", "trace.model=")):
                 parse(value, name_of(path))
     text = path.read_text(encoding="utf-8")
     if "suite" in text and path.name != "traces.md":  # there `trace.notes` is an attribute

@@ -69,7 +69,8 @@ def run_block(pytester: pytest.Pytester, sim: str, code: str) -> None:
     pytester.makepyfile(test_block=code)
     shutil.copy(TRACE, pytester.path / "conversation_trace.jsonl.gz")
     pytester.makeini(FAST)
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}")
+    baseline = ["--kv-baseline=b.json", "--kv-update-baseline"] if "mark.kv_regression" in code else []
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}", *baseline)
     passed, tests = result.parseoutcomes().get("passed", 0), code.count("def test_")
     expected = code.count("mark.xfail(strict=True")  # shown as a failure
     assert passed > tests if "parametrize(" in code else passed + expected == tests

@@ -98,7 +98,7 @@ def test_times_that_rose_fail_beyond_chance(pytester: pytest.Pytester, run: Run,
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "TTFT p50 rose from * ms to * ms (+* %, 98 % between *, allowed +10.0 %, p=0.004, 5 runs against 5)*KV208*",
+            "TTFT p50 rose from * to * ms (+* %, 98 % between *, allowed +10.0 %, p=0.004, 5 runs against 5)*KV208*",
             "  pass  hit rate stayed at 0.500 (allowed none)",
             "  fail  TTFT p50 rose from *KV208*",
         ]

@@ -78,7 +78,7 @@ def test_own_prices_make_it_money_in_every_form(pytester: pytest.Pytester, run: 
     (pytester.path / "p.toml").write_text(PRICES)
     words = ("--kv-prices=p.toml", "--kv-report=o.json", "--kv-markdown=o.md", "--kv-html=o.html", "--junitxml=j.xml")
     result = run(f"--kv-endpoint={start_sim('--prefill-rate', '50000')}", *words)
-    assert "worth $0.0013; what was sent cost" in (pytester.path / "o.html").read_text()
+    assert "of prefill work), $0.0013; what was sent cost" in (pytester.path / "o.html").read_text()
     saved = json.loads((pytester.path / "o.json").read_text())["saved"]
     assert (saved["money"], saved["currency"], saved["price_from"]) == ("0.00128", "USD", "p.toml (*)")  # 1024 x 1.25
     result.stdout.fnmatch_lines(["saved 1,024 tokens of prefill (about 20.5 ms of prefill work), $0.0013; what *"])
