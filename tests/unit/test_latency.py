@@ -59,5 +59,5 @@ def test_a_scheduled_request_counts_from_when_it_was_due() -> None:
 
 
 def test_hidden_characters_become_visible() -> None:
-    assert visible("a\x00\x1b[31m\ud800 ]]> & <b>\n\té") == "a\\x00\\x1b[31m\\ud800 ]]> & <b>\n\té"
+    assert visible("a\x00\x1b[31m\ud800 ]]> & <b>\n\té") == "a\\x00\\x1b[31m\\ud800 ]]> & <b>\\n\\té"
     assert visible("\u202eliaf\u202c\u2066\u2028") == "\\u202eliaf\\u202c\\u2066\\u2028"  # what reads as another word

@@ -93,7 +93,7 @@ def test_nothing_new_is_left_behind() -> None:
     assert {f.name for f in fields(Exchange)} == here | later | told | ids
     assert {f.name for f in fields(Failure)} == {"kind", "message", "retry_after"}
     assert {f.name for f in fields(Call)} == here - {"queued"} | {"api", "body", "model", "samples", "usage"}
-    unused = {"metrics", "engine", "profiles"}  # by who only sends
+    unused = {"metrics", "engine", "profiles", "prices"}  # by who only sends
     assert {f.name for f in fields(Endpoint)} == {"base", "model", "api_key", "headers", "timeout"} | unused
     assert {f.name for f in fields(UsageReading) if f.init} == {"rule", "absent_is_zero"}
 
