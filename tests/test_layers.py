@@ -72,6 +72,7 @@ PURE = {
         for name in (
             "__init__",
             "asked",
+            "blame",
             "breach",
             "confidence",
             "controller",

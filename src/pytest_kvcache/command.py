@@ -18,7 +18,8 @@ from .regression import compare, documents
 from .regression.asked import Asked, asked, circumstances
 from .regression.context import NAMES
 from .regression.metrics import METRICS
-from .report import files, side_by_side
+from .report import files, html, side_by_side
+from .report.text import fitting, visible
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
 
@@ -46,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(parser: argparse.ArgumentParser, why: str) -> NoReturn:
-    from .report.text import visible
-
-    parser.exit(2, _sayable(f"{parser.prog}: {visible(why)}\n", sys.stderr.encoding))
+    parser.exit(2, fitting(f"{parser.prog}: {visible(why)}\n", sys.stderr.encoding))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,7 +89,7 @@ def _compare(given: argparse.Namespace) -> int:
     if given.html is not None:
         _page(given.html, found)
     text = "\n".join(side_by_side.lines(found)) + "\n"
-    sys.stdout.write(_sayable(text, sys.stdout.encoding))
+    sys.stdout.write(fitting(text, sys.stdout.encoding))
     return EXIT[found["verdict"]]
 
 
@@ -105,11 +104,5 @@ def _page(path: Path, found: Mapping[str, Any]) -> None:
     try:
         from .report.compare_page import page
     except ImportError as error:
-        raise ConfigurationError(f"--html needs {error.name}: pip install 'pytest-kvcache[report]'") from None
+        raise ConfigurationError(f"--html needs {error.name}: {html.INSTALL}") from None
     files.write(path, page(found))
-
-
-def _sayable(text: str, encoding: str | None) -> str:
-    """Return a text that a terminal can show, whatever it can."""
-    known = encoding or "ascii"
-    return text.encode(known, "backslashreplace").decode(known)

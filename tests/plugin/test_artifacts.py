@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kvcache.plugin.leaving import FORMS, Form, place
 from pytest_kvcache.plugin.settings import Settings
+from pytest_kvcache.report import html
 
 from ..documents import validate
 from .conftest import FAILING, PASSING, Run
@@ -98,3 +99,14 @@ def test_a_form_whose_extra_is_not_there_is_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pytest_kvcache.plugin.leaving.FORMS", (one,))
     assert place("report", Settings(artifacts=Path("a"))) is None
     assert place("report", Settings(artifacts=Path("a"), report=Path("b"))) == Path("b")
+
+
+@pytest.mark.parametrize(("missing", "lines"), [([], []), (["plotly"], [LEFT_OUT])])
+def test_what_cannot_be_made_here_is_said_and_nothing_else(
+    pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch, missing: list[str], lines: list[str]
+) -> None:
+    monkeypatch.setattr(html, "missing", lambda: missing)
+    pytester.makepyfile(test_a=PASSING)
+    result = run(f"--kv-endpoint={sim}", "--kv-artifacts=art")
+    assert [line for line in result.outlines if "left out" in line] == lines
+    assert (pytester.path / "art/kvcache.html").exists() == (not missing)

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from pytest_kvcache.plugin import comparison
+from pytest_kvcache.regression import values
 from pytest_kvcache.simulate.process import SimProcess
 
-from .conftest import Run, properties
+from .conftest import PASSING, Run, properties
 
 Start = Callable[..., str]
 QUICK = ("--kv-sample-interval=0",)
@@ -338,3 +340,24 @@ def test_it():
     result.assert_outcomes(passed=1)
     (check,) = checks(pytester.path / "kv.json").values()
     assert check["context"]["workload"] == "the whole test"
+
+
+@pytest.mark.parametrize(
+    ("option", "made"),
+    [
+        ("--kv-markdown=o.md", False),
+        ("--kv-report=o.json", True),
+        ("--kv-artifacts=o", True),
+        ("--kv-results=o", True),
+        ("--kv-history=o.jsonl", True),
+    ],
+)
+def test_values_that_nobody_compares_are_not_made(
+    pytester: pytest.Pytester, run: Run, sim: str, monkeypatch: pytest.MonkeyPatch, option: str, made: bool
+) -> None:
+    calls = []
+    monkeypatch.setattr(comparison, "digest_of", lambda *_: calls.append("sent"))
+    monkeypatch.setattr(values, "groups_of", lambda *_: calls.append("values") or [])
+    pytester.makepyfile(PASSING)
+    run(f"--kv-endpoint={sim}", option).assert_outcomes(passed=1)
+    assert calls == (["sent", "values"] if made else [])

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model import Finding, Measurement
+from ..model import Finding, Measurement, PerRequest
 from ..slo import blame
-from ..slo.samples import samples_of
-from .asked import Asked
+from ..slo.samples import sample_of
 from .breach import behind, value_of
 from .tried import pooled_at
 
 
-def clients_own(measured: Measurement, asked: Asked) -> Finding | None:
-    """Return that the lowest level that broke may have held with another client, None when it cannot have.
-
-    Args:
-        measured: the search.
-        asked: what was to be held.
-    """
+def clients_own(measured: Measurement) -> Finding | None:
+    """Return that the lowest level of a search that broke may have held with another client, None when it cannot."""
     limit = measured.limit
     stretch = None if limit is None else pooled_at(limit, limit.breached)
     if limit is None or stretch is None:
         return None
-    (sample,) = samples_of([replace(measured, limit=replace(limit, level=limit.breached), stretch=stretch)], asked.each)
+    broken = replace(measured, limit=replace(limit, level=limit.breached), stretch=stretch)
+    sample = sample_of(broken, limit.each or PerRequest())
     found = []
-    for objective in asked.objectives:
+    for objective in limit.asked:
         value = value_of(objective, stretch)
         if value is not None and not objective.met_by(value):
             found.append(blame.clients_own(objective, value, sample, limit.sentence))

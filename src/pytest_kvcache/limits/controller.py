@@ -50,16 +50,13 @@ class Controller:
         assessment: seconds of a period.
         duration: seconds of the whole search.
         began: monotonic seconds at which it began; None: with the first stretch that is told.
-
-    Attributes:
-        asked: as given.
     """
 
     def __init__(
         self, ladder: Ladder, asked: Asked, *, assessment: float, duration: float, began: float | None = None
     ) -> None:
         self._ladder = ladder
-        self.asked = asked
+        self._asked = asked
         self._assessment = assessment
         self._duration = duration
         self._began = began
@@ -94,7 +91,7 @@ class Controller:
             stalled: of the requests in flight, those that no whole answer explains.
         """
         self._begin(stretch)
-        if not is_lost(self.asked, stretch, self._assessment, stalled):
+        if not is_lost(self._asked, stretch, self._assessment, stalled):
             if self._search.passes(self._rung, stretch, self._assessment):
                 self._periods.append(Period(stretch, "transition", "passed: the limit is far above"))
                 return self._move(stretch.end)
@@ -146,8 +143,8 @@ class Controller:
         assessments = stretch.seconds / (WHOLE * self._assessment)
         if assessments < 1:
             return True
-        samples = min(samples_for(objective, stretch) for objective in self.asked.objectives)
-        if samples >= self.asked.needed:
+        samples = min(samples_for(objective, stretch) for objective in self._asked.objectives)
+        if samples >= self._asked.needed:
             return False
         return assessments < 2 or samples > 0 or _may_be_idle(stretch)
 

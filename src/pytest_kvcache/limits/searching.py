@@ -86,7 +86,7 @@ class Searching:
         limit = replace(limit, periods=tuple(replace(p, stretch=again(p.stretch)) for p in limit.periods))
         limit = replace(limit, stretch=pooled_at(limit, limit.level))
         found = replace(measured, limit=limit, stretch=limit.stretch)
-        problems = [None if self._over else self._short(exchanges), clients_own(found, self.controller.asked)]
+        problems = [None if self._over else self._short(exchanges), clients_own(found)]
         return replace(found, findings=(*found.findings, *filter(None, problems)))
 
     def _short(self, exchanges: Sequence[Exchange]) -> Finding:

@@ -78,6 +78,12 @@ class Comparison:
         return join(verdict, judged, only=only)
 
 
+def is_wanted(settings: Settings, comparison: Comparison | None) -> bool:
+    """Tell whether anybody compares the values of a test, now or later: those of many requests take a while to make."""
+    kept_in = (settings.report, settings.artifacts, settings.results, settings.history, settings.baseline)
+    return comparison is not None or any(path is not None for path in kept_in)
+
+
 def digest_of(kind: str, arguments: Mapping[str, object], workload: object) -> str | None:
     """Return what tells a load from another one, whatever seed or nonce its prompts are made of.
 

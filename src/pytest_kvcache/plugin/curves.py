@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from ..capacity.curve import Curve
     from ..report.plain import Record
 
-_ATTRIBUTE = (
-    "kvcache_curves"  # on a TestReport, because only what a report carries crosses from a worker to the controller
-)
+_ATTRIBUTE = "kvcache_curves"  # on a TestReport: only what one carries crosses from a worker to the controller
 
 
 class Curves:
@@ -44,7 +42,7 @@ class Curves:
     def told(self) -> list[Record]:
         """Return all curves in an order that is always the same; of a test that was rerun those of the last attempt."""
         self._keep(self._new)  # of a test that was interrupted
-        return [curves[text] for _, curves in sorted(self._kept.items()) for text in sorted(curves, key=_rank(curves))]
+        return [curve for _, curves in sorted(self._kept.items()) for _, curve in sorted(curves.items(), key=_rank)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, request: pytest.FixtureRequest) -> Generator[None, object, object]:
@@ -84,5 +82,6 @@ class Curves:
             self._kept.setdefault(curve["nodeid"], {})[json.dumps(curve)] = curve
 
 
-def _rank(curves: dict[str, Record]) -> Any:
-    return lambda text: (*(str(curves[text][name]) for name in ("name", "policy")), text)
+def _rank(written: tuple[str, Record]) -> tuple[str, str, str]:
+    text, curve = written
+    return curve["name"], curve["policy"], text

@@ -21,9 +21,6 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"  # docs.github.com, "Adding a job summary": a f
 _ROOM = 1024 * 1024  # ... up to 1 MiB; of a larger one nothing is shown
 
 
-_PAGE = "kvcache.html"
-
-
 @dataclass(frozen=True, slots=True)
 class Left:
     """A session that has ended.
@@ -101,11 +98,10 @@ class Form:
 FORMS = (
     Form("report", "kvcache.json", _json),
     Form("markdown", "kvcache.md", _markdown),
-    Form("html", _PAGE, _html, _can_make_pages),
+    Form("html", "kvcache.html", _html, _can_make_pages),
     Form("csv", "csv", _csv),
     Form("reproduce", "reproduce.sh", _reproduce),
 )
-_NO_PAGE = f"{_PAGE} is left out: pip install 'pytest-kvcache[report]'"
 
 
 def leave(
@@ -151,8 +147,7 @@ def leave(
     told += [_to_github(Path(summary), content)] if summary else []
     if unwritten := [problem for _, problem in written if problem]:
         raise pytest.UsageError("\n".join(unwritten))
-    page = settings.artifacts is not None and not any(form.name == _PAGE for form, _ in wanted)
-    return list(filter(None, [*told, _NO_PAGE if page else ""]))
+    return [*filter(None, told), *_left_out(settings)]
 
 
 def place_of(form: Form, settings: Settings) -> Path | None:
@@ -161,6 +156,15 @@ def place_of(form: Form, settings: Settings) -> Path | None:
     if path is not None or settings.artifacts is None:
         return path
     return settings.artifacts / form.name if form.possible() else None
+
+
+def _left_out(settings: Settings) -> list[str]:
+    """Return what of all forms cannot be made here."""
+    if settings.artifacts is None:
+        return []
+    from ..report.html import INSTALL
+
+    return [f"{form.name} is left out: {INSTALL}" for form in FORMS if place_of(form, settings) is None]
 
 
 def place(option: str, settings: Settings) -> Path | None:
@@ -174,7 +178,12 @@ def _write(form: Form, path: Path, left: Left) -> tuple[list[str], str]:
         return form.write(path, left), ""
     except OSError as error:
         by = "artifacts" if getattr(left.settings, form.option) is None else form.option
-        return [], f"kvcache: --kv-{by}: {path} cannot be written ({error.strerror})"
+        return [], unwritten(by, path, error)
+
+
+def unwritten(option: str, path: Path, error: OSError) -> str:
+    """Return that what an option names cannot be written."""
+    return f"kvcache: --kv-{option}: {path} cannot be written ({error.strerror})"
 
 
 def _to_github(path: Path, content: dict[str, Any]) -> str:

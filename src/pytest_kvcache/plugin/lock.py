@@ -58,9 +58,7 @@ async def aendpoint_lock(base: str, wait: float = WAIT_SECONDS) -> AsyncIterator
 
 def folder_lock(folder: Path) -> FileLock:
     """Return the machine-wide lock of a folder, for who changes several of its files together."""
-    path = _path(f"folder {folder.resolve()}")
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    return FileLock(path)
+    return _lock(f"folder {folder.resolve()}")
 
 
 def _lock(base: str) -> FileLock:

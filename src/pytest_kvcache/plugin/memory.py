@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..errors import ConfigurationError
+from .leaving import unwritten
 from .tally import KEPT
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Memory:
         try:
             history.append(path, [history.line(record, self._session, now) for record in measured])
         except OSError as error:
-            raise _unwritten("--kv-history", path, error) from None
+            raise pytest.UsageError(unwritten("history", path, error)) from None
         if measured:
             self._lines.append(f"history {path}: {len(measured):,} added")
 
@@ -89,7 +90,7 @@ class Memory:
         except ConfigurationError as error:
             raise pytest.UsageError(f"kvcache: --kv-update-baseline: {error}") from None
         except OSError as error:
-            raise _unwritten("--kv-update-baseline", path, error) from None
+            raise pytest.UsageError(unwritten("update-baseline", path, error)) from None
         self._tell(path, old, new, taken, refused)
 
     def _why_not(self, record: Record) -> str:
@@ -135,7 +136,3 @@ def _newer(record: Record, old: Entry | None) -> Entry:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def _unwritten(option: str, path: Path, error: OSError) -> pytest.UsageError:
-    return pytest.UsageError(f"kvcache: {option}: {path} cannot be written ({error.strerror})")

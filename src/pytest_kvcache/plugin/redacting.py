@@ -14,26 +14,13 @@ import pytest
 
 from ..endpoint import Endpoint
 from ..hidden import hide
-from . import ending
 from .keys import SETTINGS, STATE
 
 # Words of a record that are ours, and names of the tests: a secret that reads like one of them is none there.
-_OURS = frozenset(
-    (
-        "nodeid",
-        "name",
-        "axes",
-        "verdict",
-        "severity",
-        "code",
-        "source",
-        "target_from",
-        "unit",
-        "held",
-        "cause",
-        "metric",
-    )
-).union(("statistic", "counted", "currency", "id", "variant"))
+_OURS = frozenset({
+    "nodeid", "name", "axes", "verdict", "severity", "code", "source", "target_from", "unit", "held", "cause", "metric",
+    "statistic", "counted", "currency", "id", "variant",
+})  # fmt: skip
 _NAMES = frozenset({"engines", "aside", "tiers"})  # whose keys are labels of metrics
 
 
@@ -103,6 +90,8 @@ def _hide_error(error: BaseException, hidden: Callable[[str], str]) -> None:
 
 
 def _hide_failure(config: pytest.Config, report: pytest.TestReport, hidden: Callable[[str], str]) -> None:
+    from . import ending
+
     hook = config.hook
     plain = hidden(report.longreprtext)
     try:

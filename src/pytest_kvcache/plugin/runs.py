@@ -13,6 +13,7 @@ import pytest
 from ..checks import is_number, is_whole
 from ..endpoint import Endpoint
 from ..errors import ConfigurationError
+from .keys import SETTINGS
 from .progress import Progress
 from .settings import Settings
 
@@ -96,7 +97,7 @@ class Runs:
             arguments: of this kind, as far as they decide what is sent.
         """
         from .. import experiment
-        from .comparison import digest_of
+        from .comparison import digest_of, is_wanted
         from .lock import aendpoint_lock
         from .resuming import measured_before
 
@@ -117,7 +118,8 @@ class Runs:
             workload=workload,
             settings=self._settings,
         )
-        keep = partial(self._state.keep, sent=digest_of(kind, asked, workload))
+        wanted = is_wanted(self._item.config.stash[SETTINGS], self._state.comparison)
+        keep = partial(self._state.keep, sent=digest_of(kind, asked, workload) if wanted else None)
         progress = self._progress = Progress.of(self._item.config, self._item.name)
         try:
             async with (

@@ -207,7 +207,7 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     alone = len(state.measurements) == 1 and state.speed_up is None  # then it is judged already
     runs = [(m, together if alone else state.verdict_on(m)) for m in state.measurements]
     entry = _entry(item, state, runs)
-    if state.comparison is not None:
+    if state.comparison is not None and entry is not None:
         verdict = state.comparison.join(verdict, entry, only=not state.asks_more)
     if error is not None and (verdict.status != "inconclusive" or not state.measurements):
         finding = Finding(error.code, str(error))
@@ -224,8 +224,12 @@ def _keep_record(item: pytest.Item, state: TestState, error: KVCacheError | None
     return verdict
 
 
-def _entry(item: pytest.Item, state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry:
-    """Return the values of the test that may be compared, with those of before or by those to come."""
+def _entry(item: pytest.Item, state: TestState, runs: list[tuple[Measurement, Verdict]]) -> Entry | None:
+    """Return the values of the test that are compared, with those of before or by those to come; None: by nobody."""
+    from .comparison import is_wanted
+
+    if not is_wanted(item.config.stash[SETTINGS], state.comparison):
+        return None
     from ..regression.context import context_of
     from ..regression.values import Entry, groups_of
     from ..report.text import visible

@@ -108,8 +108,7 @@ class SessionReport:
         if not quiet:
             lines += [line for sweep in sweeps.sweeps(records) for line in ("", *grid.grid(sweep))]
             lines += curves.table(curves_)
-            measured = sum(record["engine"] is not None for record in every)
-            lines += filter(None, [saved.session_line(saved.of_session(every), measured)])
+            lines += filter(None, [saved.session_line(saved.of_session(every), every)])
         if self._skipped:
             lines.append(f"{self._skipped} skipped: {NO_ENDPOINT}")
         if self._tally is not None:

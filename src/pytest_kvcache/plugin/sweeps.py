@@ -83,12 +83,14 @@ def place_of(item: pytest.Item, asked: SweepAsked | None) -> Record | None:
         if asked is not None:
             raise ConfigurationError("the test has no parameters: give the values, axes={'rate': 0.5}")
         return None
+    from ..report.text import visible
+
     name = asked.name if asked is not None else None
     if name is None:
         name = item.nodeid if callspec is None else item.nodeid.rpartition(f"[{callspec.id}]")[0] or item.nodeid
     return {
-        "name": _line(name),
-        "axes": {_line(axis): _line(value) if isinstance(value, str) else value for axis, value in axes.items()},
+        "name": visible(name),
+        "axes": {visible(axis): visible(value) if isinstance(value, str) else value for axis, value in axes.items()},
         "marked": asked is not None,
     }
 
@@ -106,13 +108,6 @@ def _parameters(callspec: Any) -> dict[str, Any]:
         for (name, value), part in zip(callspec.params.items(), parts, strict=True)
         if not name.startswith("_")
     }
-
-
-def _line(text: str) -> str:
-    """Return text that is safe, and one line: it stands in a table."""
-    from ..report.text import visible
-
-    return visible(text)
 
 
 def _is_plain(value: object) -> bool:

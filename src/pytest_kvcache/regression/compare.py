@@ -15,7 +15,7 @@ from ..model.objective import Reached
 from .asked import Allowed, Asked
 from .comparing import compare
 from .context import changes
-from .judging import Judged, judge
+from .judging import Judged, judge, matched
 from .metrics import METRICS
 from .plain import regressions
 from .values import Entry, Group, Session
@@ -96,20 +96,15 @@ def _judged(asked: Asked, before: Entry, now: Entry, given: Collection[str]) -> 
 
 def _figures(before: Entry, now: Entry) -> list[Mapping[str, Any]]:
     """Return every metric that both sessions have: what it was, what it is, and the change without any judgement."""
-    old = {group.where: group for group in before.groups}
-    alone = len(before.groups) == len(now.groups) == 1
-    found = []
-    for group in now.groups:
-        other = before.groups[0] if alone else old.get(group.where)
-        for metric in METRICS.values() if other is not None else ():
-            told = _figure(Allowed(metric, 0.0, relative=not metric.is_share), other, group)
-            found += [told] if told is not None else []
-    return found
+    pairs = [(old, new) for old, new in matched(before.groups, now.groups) if old is not None and new is not None]
+    limits = [Allowed(metric, 0.0, relative=not metric.is_share) for metric in METRICS.values()]
+    every = (_figure(limit, old, new) for old, new in pairs for limit in limits)
+    return [told for told in every if told is not None]
 
 
-def _figure(allowed: Allowed, old: Group | None, new: Group) -> Mapping[str, Any] | None:
+def _figure(allowed: Allowed, old: Group, new: Group) -> Mapping[str, Any] | None:
     name = allowed.metric.name
-    if old is None or name not in old.values or name not in new.values:
+    if name not in old.values or name not in new.values:
         return None
     seen = compare(allowed, old, new)
     if seen.baseline is None or seen.measured is None:

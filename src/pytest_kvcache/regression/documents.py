@@ -17,10 +17,9 @@ from pydantic import (
 )
 
 from ..errors import ConfigurationError
+from ..report.document import SCHEMA
 from . import baseline
 from .values import Entry, Group, Session
-
-DOCUMENT = "pytest-kvcache/1"
 
 
 def _as_written(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
@@ -95,7 +94,7 @@ def read_document(path: Path) -> Session:
     Raises:
         ConfigurationError: it cannot be read, is no document, of another version, or damaged.
     """
-    content = _json(path, DOCUMENT, "a document of a session", "--kv-report=FILE")
+    content = _json(path, SCHEMA, "a document of a session", "--kv-report=FILE")
     found = _validated(_Document, content, path)
     checks = {check.nodeid: (check.verdict, _entry(check)) for check in found.checks}
     return Session(path.name, found.interrupted, checks)

@@ -46,7 +46,7 @@ def judge(asked: Asked, old: Entry | None, new: Entry, verdict: Verdict, missing
     forbidden = [change for change in moved if not change.allowed]
     found = []
     for allowed in asked.limits:
-        for before, now in _matched(old.groups, new.groups):
+        for before, now in matched(old.groups, new.groups):
             one = _one(allowed, before, now, verdict)
             found.append(_other_circumstances(one, forbidden) if forbidden else one)
     return [replace(one, findings=(*one.findings, *_told(moved))) for one in found]
@@ -100,7 +100,7 @@ def _doubt(allowed: Allowed, found: Regression) -> Iterator[Finding]:
         yield Finding("KV332", what, "measure more runs to be sure")
 
 
-def _matched(old: Sequence[Group], new: Sequence[Group]) -> Iterator[tuple[Group | None, Group | None]]:
+def matched(old: Sequence[Group], new: Sequence[Group]) -> Iterator[tuple[Group | None, Group | None]]:
     """Return the groups of the same load; a single one on each side is the same, whatever it is called."""
     if len(old) == len(new) == 1:
         yield old[0], new[0]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..figures import duration
 from .columns import UNKNOWN
 from .plain import Record
 from .text import shortened
 
 NAME = 60  # characters of a version or a label: all rows of a table are as wide as the widest
+
+
+def known(value: float | None, shown: Callable[[float], str]) -> str:
+    """Return a figure as it is shown."""
+    return UNKNOWN if value is None else shown(value)
 
 
 def rate(value: float | None) -> str:

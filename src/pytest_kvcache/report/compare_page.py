@@ -21,4 +21,5 @@ def page(found: Mapping[str, Any]) -> str:
         remarks=side_by_side.remarks,
         shown=side_by_side.shown,
         metrics=METRICS,
+        words=side_by_side.WORDS,
     )

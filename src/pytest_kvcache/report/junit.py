@@ -28,6 +28,7 @@ from typing import get_args
 from ..model.objective import Metric, Statistic
 from .levels import level_text, level_value
 from .plain import Record
+from .verdicts import worst
 
 PREFIX = "kv_"
 _NUMBERS = ("verdict", "hit_rate", "target", "predicted", "simulated", "hit_tokens", "query_tokens")
@@ -36,7 +37,6 @@ _OBJECTIVE = f"({'|'.join(get_args(Metric))})(_(ttft|e2e))?(_({'|'.join((*get_ar
 _OURS = re.compile(
     rf"{PREFIX}(engine|findings|saved_tokens|saved_money|(\d+_)?({'|'.join((*_NUMBERS, *_LOAD))}|{_OBJECTIVE}))"
 )
-_WORST = ("fail", "inconclusive", "pass")
 
 
 def is_ours(name: str) -> bool:
@@ -54,8 +54,8 @@ def properties(record: Record) -> list[tuple[str, str]]:
     ]
     found += _saved(record["saved"])
     found += _load(PREFIX, record["objectives"], runs[0] if len(runs) == 1 else None)
-    if record["regressions"]:
-        found.append((f"{PREFIX}regression", min((one["verdict"] for one in record["regressions"]), key=_WORST.index)))
+    if (compared := worst(one["verdict"] for one in record["regressions"])) is not None:
+        found.append((f"{PREFIX}regression", compared))
     if len(runs) > 1:
         for number, run in enumerate(runs, 1):
             prefix = f"{PREFIX}{number}_"
@@ -83,8 +83,8 @@ def _saved(saved: Record | None) -> list[tuple[str, str]]:
 def _load(prefix: str, objectives: list[Record], run: Record | None) -> list[tuple[str, str]]:
     """Return what is asked of latency and throughput, and the level of the only run."""
     found: dict[str, str] = {}
-    if objectives:
-        found["slo"] = min((one["verdict"] for one in objectives), key=_WORST.index)
+    if (limits := worst(one["verdict"] for one in objectives)) is not None:
+        found["slo"] = limits
     if run is not None and run["stretch"] is not None:
         found["output_tok_s"] = _value(run["stretch"]["output_tok_s"])
         if run["limit"] is None:

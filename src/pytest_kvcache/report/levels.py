@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..figures import duration, percent
+from .cells import known
 from .columns import UNKNOWN, aligned, told
 from .plain import Record
 
@@ -88,15 +89,15 @@ def _level_row(run: Record) -> tuple[str, ...]:
         f"{stretch['requests']:,}",
         f"{stretch['failed']:,}",
         *_latencies(stretch),
-        _known(stretch["tpot_s"]["p50"], duration),
-        _known((stretch["itl_s"] or {}).get("p50"), duration),
+        known(stretch["tpot_s"]["p50"], duration),
+        known((stretch["itl_s"] or {}).get("p50"), duration),
         *_rates(stretch),
-        _known(stretch["goodput"], "{:.2f}".format),
-        _known(rate if rate is not None else stretch["hit_rate"], "{:.3f}".format),
-        _known(pressure.get("kv_usage_peak"), percent),
-        _known(pressure.get("waiting_peak"), "{:,}".format),
-        _known(pressure.get("preemptions"), "{:,}".format),
-        _known(client["lag_s"]["p99"] if client else None, duration),
+        known(stretch["goodput"], "{:.2f}".format),
+        known(rate if rate is not None else stretch["hit_rate"], "{:.3f}".format),
+        known(pressure.get("kv_usage_peak"), percent),
+        known(pressure.get("waiting_peak"), "{:,}".format),
+        known(pressure.get("preemptions"), "{:,}".format),
+        known(client["lag_s"]["p99"] if client else None, duration),
         _missed(run),
     )
 
@@ -193,15 +194,11 @@ def _limit_text(limit: Record) -> str:
 
 def _latencies(stretch: Record) -> tuple[str, str]:
     ttft = stretch["ttft_s"]
-    return _known(ttft["p50"], duration), _known(ttft["p95"], duration)
+    return known(ttft["p50"], duration), known(ttft["p95"], duration)
 
 
 def _rates(stretch: Record) -> tuple[str, str]:
     return (
-        _known(stretch["tokens_per_s"]["mean"], "{:,.1f}".format),
-        _known(stretch["output_tok_s"], "{:,.0f}".format),
+        known(stretch["tokens_per_s"]["mean"], "{:,.1f}".format),
+        known(stretch["output_tok_s"], "{:,.0f}".format),
     )
-
-
-def _known(value: float | None, shown: Callable[[float], str]) -> str:
-    return UNKNOWN if value is None else shown(value)

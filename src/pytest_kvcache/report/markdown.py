@@ -14,6 +14,7 @@ from .levels import headline
 from .markup import code, fenced, table, text
 from .plain import Record
 from .saved import session_line
+from .verdicts import COUNTED
 
 _NAME = 200  # characters of a test's id, a model, an engine
 _COLUMNS = (
@@ -74,8 +75,7 @@ def _bytes(part: str) -> int:
 def _opening(document: dict[str, Any]) -> str:
     """Return the verdict on the session, and what was measured."""
     verdicts = [check["verdict"] for check in document["checks"]]
-    words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
-    counted = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts]
+    counted = [f"{verdicts.count(verdict)} {word}" for verdict, word in COUNTED.items() if verdict in verdicts]
     engines = [check["engine"] for check in document["checks"] if check["engine"] is not None]
     about = [text(name, _NAME) for name in dict.fromkeys(map(cells.engine, engines))]
     about += [f"model {code(name, _NAME)}" for name in dict.fromkeys(engine["model"] for engine in engines)]
@@ -84,8 +84,7 @@ def _opening(document: dict[str, Any]) -> str:
     nothing = plural(swept, "curve") if swept else "nothing was measured"
     lines = [f"### kvcache: {', '.join(counted) or nothing}"]
     lines += [" · ".join(about)] if about else []
-    measured = sum(check["engine"] is not None for check in document["checks"])
-    lines += [text(told) for told in filter(None, [session_line(document["saved"], measured)])]
+    lines += [text(told) for told in filter(None, [session_line(document["saved"], document["checks"])])]
     lines += ["**The session was interrupted; this is not all of it.**"] if document["interrupted"] else []
     return "\n\n".join(lines) + "\n"
 

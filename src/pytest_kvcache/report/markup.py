@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
+from .text import shortened
+
 LONGEST = 2_000  # characters of one text
 _CUT = "<!-- -->"
 # ... also at the end of a text, behind which the next one stands
@@ -22,7 +24,7 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # controls, marks of direc
 def text(value: str, longest: int = LONGEST) -> str:
     r"""Return one line of Markdown that shows a text, characters that cannot be seen written out (``\x1b``)."""
     shown = _seen(" ".join(value[: longest + 1].split()))
-    shown = shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    shown = shortened(shown, longest)
     start = 1 if _AT_START.match(shown) else 0
     parts = _LINKED.split(shown[start:])
     cut = "".join(part + (_CUT if number % 2 else "") for number, part in enumerate(map(_plain, parts)))

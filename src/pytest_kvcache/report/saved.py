@@ -94,14 +94,14 @@ def line_of_test(record: Record | None) -> str:
     return line(record)
 
 
-def session_line(record: Record | None, measured: int) -> str:
+def session_line(record: Record | None, checks: Iterable[Record]) -> str:
     """Return the same of a session.
 
     Args:
         record: of :func:`of_session`.
-        measured: tests that measured something.
+        checks: its tests.
     """
-    told = line(record)
+    told, measured = line(record), sum(check["engine"] is not None for check in checks)
     if not told or record is None or record["tests"] == measured:
         return told
     return f"{told} ({record['tests']} of {plural(measured, 'test')})"

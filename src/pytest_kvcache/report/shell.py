@@ -67,12 +67,7 @@ def userinfos(text: str) -> list[str]:
 
 def comment(lines: Iterable[str]) -> list[str]:
     """Return lines of comments; a text is one line, whatever is in it."""
-    return [f"# {one_line(line)}".rstrip() for line in lines]
-
-
-def one_line(text: str) -> str:
-    """Return a text without ends of lines and whatever else cannot be seen."""
-    return visible(text).replace("\n", "\\n").replace("\r", "\\r")
+    return [f"# {visible(line)}".rstrip() for line in lines]
 
 
 def command(program: str, words: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from .columns import UNKNOWN, aligned, told
 from .text import visible
 
 _USUAL = ("hit_rate", "ttft_p50", "ttft_p95", "output_tok_s")
-_WORDS = {"fail": "worse", "inconclusive": "inconclusive", "pass": "not worse", "nothing": "not compared"}
+WORDS = {"fail": "worse", "inconclusive": "inconclusive", "pass": "not worse", "nothing": "not compared"}
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
@@ -44,7 +44,7 @@ def _name(side: Mapping[str, Any]) -> str:
 def summary(found: Mapping[str, Any]) -> str:
     """Return how many tests came out how."""
     counts = Counter(check["verdict"] for check in found["checks"])
-    parts = [f"{counts[verdict]} {word}" for verdict, word in _WORDS.items() if counts[verdict]]
+    parts = [f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict]]
     parts += [f"{len(found[name])} {name}" for name in ("added", "removed") if found[name]]
     return f"{plural(len(found['checks']), 'test')} in both{': ' if parts else ''}{', '.join(parts)}"
 
@@ -68,7 +68,7 @@ def _table(checks: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[str, ...]], 
         for figure in check["figures"]:
             by_name.setdefault(figure["name"], []).append(figure)
         cells = [_cell(by_name.get(name, [])) for name in names]
-        rows.append((_WORDS[check["verdict"]], *cells, check["nodeid"]))
+        rows.append((WORDS[check["verdict"]], *cells, check["nodeid"]))
     kept = told(rows)
     return kept, (0, len(kept[0]) - 1)
 
@@ -91,10 +91,10 @@ def shown(figure: Mapping[str, Any]) -> str:
 
 
 def _details(check: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{_WORDS[check['verdict']]}: {check['nodeid']}"
+    yield f"{WORDS[check['verdict']]}: {check['nodeid']}"
     for one in check["regressions"]:
         if one["sentence"]:
-            yield f"  {_WORDS[one['verdict']]}: {one['sentence']}"
+            yield f"  {WORDS[one['verdict']]}: {one['sentence']}"
     yield from (f"  -> {remark}" for remark in remarks(check))
 
 

@@ -124,17 +124,18 @@ class CacheRate:
         metadata=told(kinds.one_of("fixed", "sustained"), "keep levels for a time, or look for the highest that holds"),
     )
     concurrency: tuple[int, ...] = field(
-        default=(), metadata=told(kinds.listed(COUNT), "fixed: levels, sessions going at once", unset="4 without rate")
+        default=(),
+        metadata=told(kinds.listed(COUNT), "levels, sessions going at once", unset="4 without rate", mode="fixed"),
     )
     rate: tuple[float, ...] = field(
-        default=(), metadata=told(kinds.listed(POSITIVE), "fixed: levels, sessions per second, instead")
+        default=(), metadata=told(kinds.listed(POSITIVE), "levels, sessions per second, instead", mode="fixed")
     )
-    retries: int = field(default=0, metadata=told(NUMBER, "fixed: measure each level so many times more"))
+    retries: int = field(default=0, metadata=told(NUMBER, "measure each level so many times more", mode="fixed"))
     strict: bool = field(
-        default=False, metadata=told(SWITCH, "fixed: count only requests that began and ended in the time")
+        default=False, metadata=told(SWITCH, "count only requests that began and ended in the time", mode="fixed")
     )
     stop_early: bool = field(
-        default=False, metadata=told(SWITCH, "fixed: measure no level behind one that broke the thresholds")
+        default=False, metadata=told(SWITCH, "measure no level behind one that broke the thresholds", mode="fixed")
     )
     duration: float | None = field(
         default=None, metadata=told(SECONDS, "seconds of a level, or of a whole search", unset="5 fixed, 300 sustained")
@@ -151,15 +152,28 @@ class CacheRate:
     tokens_per_req_metric: TokensMetric = field(
         default="avg", metadata=told(kinds.one_of("avg", "p5", "p10"), "of the requests of a period")
     )
-    assessment: float = field(default=30.0, metadata=told(SECONDS, "sustained: seconds of a period"))
-    start: int = field(default=2, metadata=told(COUNT, "sustained: lowest concurrency"))
-    step: int = field(default=2, metadata=told(COUNT, "sustained: difference of two levels"))
-    limit: int = field(default=1000, metadata=told(COUNT, "sustained: highest concurrency"))
+    assessment: float = field(default=30.0, metadata=told(SECONDS, "seconds of a period", mode="sustained"))
+    start: int = field(default=2, metadata=told(COUNT, "lowest concurrency", mode="sustained"))
+    step: int = field(default=2, metadata=told(COUNT, "difference of two levels", mode="sustained"))
+    limit: int = field(default=1000, metadata=told(COUNT, "highest concurrency", mode="sustained"))
     reset: ResetMode | None = field(default=None, metadata=told(RESET, "empty the cache first", unset=_NO_RESET))
     tol: float = field(default=0.02, metadata=told(RATIO, "largest distance from the predicted rate"))
 
     def __post_init__(self) -> None:
         _one_at_most("cache_rate", concurrency=self.concurrency or None, rate=self.rate or None)
+
+    def check_mode(self, names: Iterable[str]) -> None:
+        """Refuse what only the other mode would do something with.
+
+        Raises:
+            ConfigurationError: one of the names, which were given, is of it.
+        """
+        known = parameters_of(self)
+        for needed, name in ((known[name].mode, name) for name in names):
+            if needed not in ("", self.mode):
+                raise ConfigurationError(
+                    f"cache_rate.{name} is of cache_rate.mode={needed}, and the mode is {self.mode}"
+                )
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -291,7 +305,8 @@ def given(settings: Iterable[Setting], check: type[Asked]) -> Asked:
     """
     found = {name: value for owner, name, value in settings if CHECKS[owner] is check}
     made = check(**found)
-    _of_its_mode(made, found)
+    if isinstance(made, CacheRate):
+        made.check_mode(found)
     return made
 
 
@@ -325,16 +340,6 @@ def help_lines() -> Iterator[str]:
 def row(each: Parameter) -> tuple[str, str, str, str]:
     """Return name, type, default and meaning of a parameter."""
     return each.name, each.kind.name, each.shown, each.help
-
-
-def _of_its_mode(made: object, names: Iterable[str]) -> None:
-    """Refuse what another mode of a check would do something with; the help names the mode in front."""
-    known = parameters_of(made)
-    mode = getattr(made, "mode", None)
-    for name in names if mode is not None else ():
-        needed = known[name].help.partition(": ")[0]
-        if needed in known["mode"].kind.name.removeprefix("one of ").split(", ") and needed != mode:
-            raise ConfigurationError(f"cache_rate.{name} is of cache_rate.mode={needed}, and the mode is {mode}")
 
 
 def _one_at_most(check: str, **values: object) -> None:

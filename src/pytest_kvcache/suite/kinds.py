@@ -114,6 +114,7 @@ class Parameter:
         default: its value when it is not set.
         help: what it means.
         unset: what happens without a value, where the default is None.
+        mode: of the check, in which alone it means anything; empty: in all.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Parameter:
     default: Any
     help: str
     unset: str = ""
+    mode: str = ""
 
     @property
     def shown(self) -> str:
@@ -132,9 +134,9 @@ class Parameter:
         return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
 
 
-def told(kind: Kind, help: str, unset: str = "") -> dict[str, Any]:
+def told(kind: Kind, help: str, unset: str = "", mode: str = "") -> dict[str, Any]:
     """Return what a dataclass field that is a parameter tells of itself."""
-    return {"kind": kind, "help": help, "unset": unset}
+    return {"kind": kind, "help": f"{mode}: {help}" if mode else help, "unset": unset, "mode": mode}
 
 
 def parameters_of(check: Any) -> Mapping[str, Parameter]:

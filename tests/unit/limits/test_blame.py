@@ -37,7 +37,9 @@ def searched(
         Period(stretch_of(run.exchanges, run.produced, level, start, start + 10.0, each=asked.each), verdict)
         for level, start, verdict in zip(levels, (0.0, 20.0), ("held", "breached"), strict=True)
     ]
-    limit = Limit(levels[0], levels[1], tuple(periods), True, periods[0].stretch, SENTENCE)
+    limit = Limit(
+        levels[0], levels[1], tuple(periods), True, periods[0].stretch, SENTENCE, asked.objectives, asked.each
+    )
     return made.run([*held, *broke], client=client, limit=limit, stretch=periods[0].stretch)
 
 
@@ -45,7 +47,7 @@ def searched(
 def test_a_breach_that_the_clients_lag_explains_is_its_own(late: float, own: bool) -> None:
     asked = of_concurrency(max_ttft=0.5)
     at = searched(requests(0.1, 0.0), requests(0.6, 20.0, 36), made.client([late] * 100, processes=2), asked)
-    found = clients_own(at, asked)
+    found = clients_own(at)
     assert (found is not None) == own
     if found is not None:
         assert found.code == "KV127"
@@ -59,13 +61,13 @@ def test_a_breach_that_the_clients_lag_explains_is_its_own(late: float, own: boo
 def test_nothing_of_a_level_that_held_is_looked_at() -> None:
     asked = of_concurrency(max_ttft=0.5)
     slow = searched(requests(0.6, 0.0, 36), requests(0.9, 20.0, 36), made.client([0.2] * 100), asked)
-    assert clients_own(slow, asked) is None  # 0.9 - 0.2 is above 0.5; 0.6 - 0.2 would not be
+    assert clients_own(slow) is None  # 0.9 - 0.2 is above 0.5; 0.6 - 0.2 would not be
 
 
 def test_one_cause_that_is_not_the_clients_is_enough() -> None:
     asked = of_concurrency(max_ttft=0.5, min_tokens_per_req=100.0)
     broke = requests(0.6, 20.0, 36)  # 2 tokens in 0.61 s: 3.3 tok/s, and 3.9 without the lag
-    assert clients_own(searched(requests(0.1, 0.0), broke, made.client([0.11] * 100), asked), asked) is None
+    assert clients_own(searched(requests(0.1, 0.0), broke, made.client([0.11] * 100), asked)) is None
 
 
 def test_a_lag_counts_twice_for_those_that_are_scheduled() -> None:
@@ -73,7 +75,7 @@ def test_a_lag_counts_twice_for_those_that_are_scheduled() -> None:
     broke = [made.answer(0.6, sent=e.queued, tokens=2, scheduled=e.queued) for e in requests(0.6, 20.0, 36)]
     for late, own in ((0.06, True), (0.04, False)):
         at = searched(requests(0.1, 0.0), broke, made.client([late] * 100), asked, rate=4.0)
-        assert (clients_own(at, asked) is not None) == own
+        assert (clients_own(at) is not None) == own
 
 
 @pytest.mark.parametrize(("busy", "count", "own"), [(0.97, 40, True), (0.9, 40, False), (0.97, 100, False)])
@@ -81,7 +83,7 @@ def test_a_queue_that_grows_may_be_that_of_a_busy_client(busy: float, count: int
     asked = of_rate(max_ttft=0.5, attainment=0.9)
     broke = requests(0.1, 20.0, count, every=9.5 / count)
     at = searched(requests(0.1, 0.0), broke, made.client([0.0], busy=busy), asked, rate=10.0)
-    found = clients_own(at, asked)
+    found = clients_own(at)
     assert (found is not None) == own
     assert found is None or "(its busiest process computed 97 % of the time)" in found.sentence
 
@@ -89,8 +91,8 @@ def test_a_queue_that_grows_may_be_that_of_a_busy_client(busy: float, count: int
 def test_failures_are_the_servers_and_without_a_breach_there_is_nothing_to_blame() -> None:
     asked = of_concurrency(max_ttft=0.5)
     late = made.client([0.5] * 100, busy=1.0)
-    assert clients_own(searched(requests(0.1, 0.0), requests(0.1, 20.0, failed=9), late, asked), asked) is None
-    assert clients_own(made.run(requests(0.1, 0.0), client=late), asked) is None
+    assert clients_own(searched(requests(0.1, 0.0), requests(0.1, 20.0, failed=9), late, asked)) is None
+    assert clients_own(made.run(requests(0.1, 0.0), client=late)) is None
 
 
 def test_periods_in_which_the_level_had_just_changed_are_not_looked_at() -> None:
@@ -99,13 +101,13 @@ def test_periods_in_which_the_level_had_just_changed_are_not_looked_at() -> None
     assert at.limit is not None
     ramp = stretch_of(requests(9.0, 40.0, 4), at.produced, BROKE, 40.0, 60.0)
     limit = replace(at.limit, periods=(*at.limit.periods, Period(ramp, "transition")))
-    assert clients_own(replace(at, limit=limit), asked) is not None
+    assert clients_own(replace(at, limit=limit)) is not None
 
 
 def test_a_search_tells_it_beside_what_was_found_before() -> None:
     asked = of_concurrency(max_ttft=0.5)
     at = searched(requests(0.1, 0.0), requests(0.6, 20.0, 36), made.client([0.11] * 100), asked)
-    controller: Any = SimpleNamespace(asked=asked, finish=lambda _over: at.limit)
+    controller: Any = SimpleNamespace(finish=lambda _over: at.limit)
     live: Any = SimpleNamespace(ledger=SimpleNamespace(exchanges=at.exchanges, produced=at.produced))
     before = replace(at, limit=None, stretch=None, findings=(Finding("KV130", "a process died"),))
     found = Searching(controller, 10.0, 60.0, asked.each, _over=True).completed(live, before)

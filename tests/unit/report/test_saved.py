@@ -138,9 +138,11 @@ def test_a_test_whose_hit_tokens_are_all_that_is_known_has_no_line_of_its_own() 
 
 def test_a_session_says_of_how_many_tests() -> None:
     told = record(amount=None, seconds=None, cost=None, price_from="")
-    assert session_line(told | {"tests": 2}, 2) == "saved 700 tokens of prefill"
-    assert session_line(told | {"tests": 2}, 3) == "saved 700 tokens of prefill (2 of 3 tests)"
-    assert session_line(None, 0) == ""
+    checks = [{"engine": {}}, {"engine": {}}, {"engine": None}]  # the last one measured nothing
+    assert session_line(told | {"tests": 2}, checks) == "saved 700 tokens of prefill"
+    more = [*checks, {"engine": {}}]
+    assert session_line(told | {"tests": 2}, more) == "saved 700 tokens of prefill (2 of 3 tests)"
+    assert session_line(None, []) == ""
 
 
 @pytest.mark.parametrize(

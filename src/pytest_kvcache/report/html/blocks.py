@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ..columns import UNKNOWN
-from ..text import visible
+from ..text import shortened, visible
 
 Block = dict[str, Any]
 Section = dict[str, Any]
@@ -81,8 +81,7 @@ def toned(verdict: str) -> dict[str, str]:
 def clean(part: Any, longest: int) -> Any:
     """Return data with every text fit to be shown: nothing hidden in it, none longer than so many characters."""
     if isinstance(part, str):
-        shown = visible(part[: longest + 1])
-        return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+        return shortened(visible(part[: longest + 1]), longest)
     if isinstance(part, dict):
         return {name: clean(value, longest) for name, value in part.items()}
     return [clean(value, longest) for value in part] if isinstance(part, (list, tuple)) else part

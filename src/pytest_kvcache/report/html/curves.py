@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...capacity.budget import short
+from ..cells import known, rate
 from ..columns import UNKNOWN
 from ..plain import Record
 from .blocks import Block, Section, folded, section, table
@@ -87,9 +88,9 @@ def _summary(curves: Sequence[Record]) -> Block | None:
     rows = [("trace", "policy", "block size", "bytes per token", "ceiling", "knee")]
     for curve in curves:
         knee = UNKNOWN if curve["knee"] is None else _size(curve["knee"])
-        ceiling = UNKNOWN if curve["ceiling"] is None else f"{curve['ceiling']:.3f}"
+        ceiling = rate(curve["ceiling"])
         sizes = (curve["block_size"], curve["bytes_per_token"])
-        told = (UNKNOWN if size is None else f"{size:,}" for size in sizes)
+        told = (known(size, "{:,}".format) for size in sizes)
         rows.append((curve["name"], curve["policy"], *told, ceiling, knee))
     return table(rows, words=(0, 1))
 
@@ -97,8 +98,7 @@ def _summary(curves: Sequence[Record]) -> Block | None:
 def _points(curve: Record) -> Block | None:
     rows: list[tuple[Any, ...]] = [("tokens", "blocks", "GiB", "hit rate")]
     for point in thinned(curve["points"], _ROWS):
-        gib = UNKNOWN if point["gib"] is None else f"{point['gib']:,.2f}"
-        rate = UNKNOWN if point["hit_rate"] is None else f"{point['hit_rate']:.3f}"
-        rows.append((f"{point['tokens']:,}", f"{point['blocks']:,}", gib, rate))
+        gib = known(point["gib"], "{:,.2f}".format)
+        rows.append((f"{point['tokens']:,}", f"{point['blocks']:,}", gib, rate(point["hit_rate"])))
     more = f" ({len(rows) - 1:,} of {len(curve['points']):,} budgets)" if len(curve["points"]) > _ROWS else ""
     return folded(table(rows, words=(), title=f"{_title(curve)}{more}"))

@@ -9,16 +9,15 @@ from .. import cells
 from ..levels import headline
 from ..plain import Record
 from ..saved import session_line
+from ..verdicts import COUNTED, WORST_FIRST
 from . import bounds
-from .blocks import Section, clean, section
+from .blocks import Section, clean, left, section
 from .curves import curves_section
 from .details import details
 from .points import points_section
 from .skeleton import render
 from .sweeps import sweep_section
 
-_ORDER = ("fail", "inconclusive", "pass")
-_WORDS = {"fail": "failed", "inconclusive": "inconclusive", "pass": "passed"}
 _REASONS = 12  # of what is inconclusive, in the overview
 
 
@@ -28,7 +27,7 @@ def dashboard(document: dict[str, Any]) -> str:
     Args:
         document: of :func:`pytest_kvcache.report.document.document`.
     """
-    checks = sorted(document["checks"], key=lambda check: _ORDER.index(check["verdict"]))
+    checks = sorted(document["checks"], key=lambda check: WORST_FIRST.index(check["verdict"]))
     room = bounds.allowance(len(checks))
     return render(
         "dashboard.html",
@@ -48,10 +47,7 @@ def _session(document: dict[str, Any]) -> list[Section]:
     for sweep in sweeps[: bounds.SWEEPS]:
         found += sweep_section(sweep, checks, bounds.PLACES)
     found += curves_section(curves[: bounds.CURVES], bounds.BUDGETS)
-    gone = [(len(sweeps) - bounds.SWEEPS, "sweeps"), (len(curves) - bounds.CURVES, "curves")]
-    notes = [
-        {"left": f"{count:,} more {noun}: in the JSON document (--kv-report)"} for count, noun in gone if count > 0
-    ]
+    notes = [*left(len(sweeps) - bounds.SWEEPS, "sweep"), *left(len(curves) - bounds.CURVES, "curve")]
     shown: list[Section] = clean([*found, *section("", *notes)], bounds.STATEMENT)
     return shown
 
@@ -72,14 +68,14 @@ def _overview(document: dict[str, Any], checks: Sequence[Record]) -> dict[str, A
     ]
     shown: dict[str, Any] = clean(
         {
-            "counts": [(name, _WORDS[name], verdicts.count(name)) for name in ("pass", "fail", "inconclusive")],
+            "counts": [(name, word, verdicts.count(name)) for name, word in COUNTED.items()],
             "about": {name: "; ".join(told[:4]) for name, told in about.items() if told},
             "interrupted": document["interrupted"],
             "simulated": any(engine["simulated"] for engine in engines),
             "inconclusive": doubtful[:_REASONS],
             "more_inconclusive": max(0, len(doubtful) - _REASONS),
             "codes": list(_codes(checks)),
-            "saved": session_line(document.get("saved"), len(engines)),
+            "saved": session_line(document.get("saved"), checks),
         },
         bounds.STATEMENT,
     )
@@ -106,7 +102,7 @@ def _row(number: int, check: Record) -> dict[str, Any]:
         {
             "number": number,
             "verdict": check["verdict"],
-            "rank": _ORDER.index(check["verdict"]),
+            "rank": WORST_FIRST.index(check["verdict"]),
             "nodeid": check["nodeid"],
             "where": where,
             "codes": list(dict.fromkeys(finding["code"] for finding in check["findings"])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...figures import duration, percent
-from ..columns import UNKNOWN
+from ..cells import known
 from ..levels import level_number, level_value, unit
 from ..plain import Record
 from .blocks import Block, Section, folded, left, section, table, text, toned
@@ -49,13 +49,16 @@ def _row(run: Record) -> tuple[str | dict[str, str], ...]:
         toned(run["verdict"]),
         f"{stretch['requests']:,}",
         f"{stretch['failed']:,}",
-        *(_time(value) for value in (stretch["ttft_s"]["p50"], stretch["ttft_s"]["p95"], stretch["tpot_s"]["p50"])),
-        _number(stretch["input_tok_s"], ",.0f"),
-        _number(stretch["output_tok_s"], ",.0f"),
-        _number(stretch["goodput"], ".2f"),
-        _number(rate if rate is not None else stretch["hit_rate"], ".3f"),
-        UNKNOWN if pressure.get("kv_usage_peak") is None else percent(pressure["kv_usage_peak"]),
-        _number(pressure.get("waiting_peak"), ",d"),
+        *(
+            known(value, duration)
+            for value in (stretch["ttft_s"]["p50"], stretch["ttft_s"]["p95"], stretch["tpot_s"]["p50"])
+        ),
+        known(stretch["input_tok_s"], "{:,.0f}".format),
+        known(stretch["output_tok_s"], "{:,.0f}".format),
+        known(stretch["goodput"], "{:.2f}".format),
+        known(rate if rate is not None else stretch["hit_rate"], "{:.3f}".format),
+        known(pressure.get("kv_usage_peak"), percent),
+        known(pressure.get("waiting_peak"), "{:,d}".format),
     )
 
 
@@ -94,7 +97,7 @@ def _chart(several: Sequence[Record], objectives: Sequence[Record]) -> Block | N
 
 
 def _hover(name: str, title: str, at: float, value: float | None) -> str:
-    shown = UNKNOWN if value is None else duration(value) if name.startswith("TTFT") else f"{value:,.0f}"
+    shown = known(value, duration if name.startswith("TTFT") else "{:,.0f}".format)
     return f"{title} {at:g}: {name} {shown}"
 
 
@@ -130,17 +133,9 @@ def _period(period: Record) -> tuple[str | dict[str, str], ...]:
         f"{period['seconds']:.1f}",
         f"{period['requests']:,}",
         f"{period['failed']:,}",
-        _time(period["ttft_s"]["p50"]),
-        _time(period["ttft_s"]["p95"]),
-        _number(period["tokens_per_s"]["mean"], ",.1f"),
-        _number(period["output_tok_s"], ",.0f"),
+        known(period["ttft_s"]["p50"], duration),
+        known(period["ttft_s"]["p95"], duration),
+        known(period["tokens_per_s"]["mean"], "{:,.1f}".format),
+        known(period["output_tok_s"], "{:,.0f}".format),
         "; ".join(filter(None, (period["why"], stalled))),
     )
-
-
-def _time(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else duration(seconds)
-
-
-def _number(value: float | None, form: str) -> str:
-    return UNKNOWN if value is None else format(value, form)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...figures import duration
+from ..cells import known
 from ..levels import level_text
 from ..plain import Record
 from .blocks import Section, folded, left, section, table, text, toned
@@ -71,7 +72,7 @@ def _points(check: Record) -> Iterator[Point]:
 
 
 def _row(point: Point) -> tuple[object, ...]:
-    times = (duration(point.ttft[name]) if point.ttft[name] is not None else "-" for name in ("p50", "p95"))
+    times = (known(point.ttft[name], duration) for name in ("p50", "p95"))
     verdict = toned(point.verdict)
     return point.check, point.where, verdict, f"{point.rate:.3f}", *times, f"{point.ttft['count']:,}"
 

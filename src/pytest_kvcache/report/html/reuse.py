@@ -92,13 +92,12 @@ def _cache(cache: Record | None) -> str:
     return f"{capacity} in blocks of {cache['block_size']}"
 
 
-def waterfall(losses: Record | None, query: int | None, title: str = "Where reuse was lost") -> list[Section]:
+def waterfall(losses: Record | None, query: int | None) -> list[Section]:
     """Return the way from the ceiling down to what was measured, each loss with its evidence and advice.
 
     Args:
         losses: of a run; None: not known.
         query: tokens looked up, for shares; None: not known.
-        title: the heading.
     """
     if losses is None:
         return []
@@ -118,7 +117,13 @@ def waterfall(losses: Record | None, query: int | None, title: str = "Where reus
     rows.append(("was reused", f"{losses['measured']:,}", _share(losses["measured"], query), "", "", ""))
     whole = None if losses["losses"] else text("Nothing: all that an ideal cache reuses was reused.")
     chart = _waterfall_chart(losses, query) if losses["losses"] else None
-    return section(title, whole, chart, table(rows, words=(0, 4, 5)) if losses["losses"] else None, wide=bool(chart))
+    return section(
+        "Where reuse was lost",
+        whole,
+        chart,
+        table(rows, words=(0, 4, 5)) if losses["losses"] else None,
+        wide=bool(chart),
+    )
 
 
 def _share(tokens: int, query: int | None) -> str:

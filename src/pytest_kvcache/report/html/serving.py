@@ -31,18 +31,17 @@ def engines(record: Record, most: int) -> list[Section]:
     several += [(f"{name} (aside, not summed)", tokens) for name, tokens in record["aside"].items()]
     rows += [_engine(name, tokens) for name, tokens in several[:most]]
     tiers = [("tier", "hit rate", "hit")]
-    tiers += [(name, cells.rate(one["hit_rate"]), _count(one["hit_tokens"])) for name, one in record["tiers"].items()]
+    tiers += [
+        (name, cells.rate(one["hit_rate"]), cells.known(one["hit_tokens"], "{:,}".format))
+        for name, one in record["tiers"].items()
+    ]
     more = left(len(several) - most, "engine")
     return section("Engines", table(rows), *more, table(tiers) if len(tiers) > 2 else None, wide=True)
 
 
 def _engine(name: str, tokens: Record) -> tuple[str, ...]:
     counts = ("hit_tokens", "query_tokens", "local_hit_tokens", "external_hit_tokens", "prompt_tokens")
-    return name, cells.rate(tokens["hit_rate"]), *(_count(tokens[count]) for count in counts)
-
-
-def _count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
+    return name, cells.rate(tokens["hit_rate"]), *(cells.known(tokens[count], "{:,}".format) for count in counts)
 
 
 def latencies(record: Record) -> list[Section]:
@@ -50,7 +49,7 @@ def latencies(record: Record) -> list[Section]:
     known = {shown: record[name] for name, shown in _LATENCIES.items() if (record[name] or {}).get("count")}
     rows: list[tuple[str, ...]] = [("", "p50", "p95", "p99", "mean", "samples")]
     for shown, one in known.items():
-        rows.append((shown, *(_time(one[name]) for name in (*_QUANTILES, "mean")), f"{one['count']:,}"))
+        rows.append((shown, *(cells.known(one[name], duration) for name in (*_QUANTILES, "mean")), f"{one['count']:,}"))
     return section("Latency at the client", _percentiles(known), table(rows))
 
 
@@ -98,7 +97,7 @@ def split(record: Record) -> list[Section]:
     rows: list[tuple[str, ...]] = [("", "mean", "p50", "p95", "p99", "count")]
     for name, one in told.items():
         quantiles = (_quantile(one[q]) for q in _QUANTILES)
-        rows.append((name.replace("_", " "), _time(one["mean"]), *quantiles, f"{one['count']:,}"))
+        rows.append((name.replace("_", " "), cells.known(one["mean"], duration), *quantiles, f"{one['count']:,}"))
     return section("In the server", _split_chart(told), table(rows), wide=True)
 
 
@@ -167,9 +166,8 @@ def _of(told: Record, name: str, form: Any) -> str:
 
 def _client(client: Record) -> Iterable[tuple[str, str]]:
     lag = client["lag_s"]
-    yield "client's event loop late by, p50 / p99", f"{_time(lag['p50'])} / {_time(lag['p99'])}"
+    yield (
+        "client's event loop late by, p50 / p99",
+        f"{cells.known(lag['p50'], duration)} / {cells.known(lag['p99'], duration)}",
+    )
     yield "client busy", "" if client["busy"] is None else percent(client["busy"])
-
-
-def _time(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else duration(seconds)

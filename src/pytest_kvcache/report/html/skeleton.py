@@ -49,7 +49,7 @@ def render(
 def _drawing() -> dict[str, str]:
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped, import-not-found, unused-ignore] # no types
 
-    return {"library": get_plotlyjs(), "code": "\n".join(map(_static, _CODE))}
+    return {"plotly": get_plotlyjs(), "code": "\n".join(map(_static, _CODE))}
 
 
 def _static(name: str) -> str:

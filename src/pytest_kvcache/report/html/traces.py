@@ -10,21 +10,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..text import visible
+from ..text import shortened, visible
 from .blocks import Block
 
 Trace = dict[str, Any]
 SERIES = 8  # lines that can be told apart by colour and mark
-TONES = {"pass": "@pass", "fail": "@fail", "inconclusive": "@unsure"}
 MARKS = ("circle", "square", "diamond", "triangle-up", "pentagon", "star", "hexagon", "triangle-down")
 _LONGEST = 48  # characters of a label
 
 
 def label(text: object, longest: int = _LONGEST) -> str:
     """Return a text as Plotly shows it, and as nothing else: in one line, without tags and entities."""
-    line = visible(" ".join(str(text).split()))
-    cut = line if len(line) <= longest else f"{line[: longest - 1]}…"
-    return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = shortened(visible(" ".join(str(text).split())), longest)
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def figure(name: str, traces: Sequence[Trace], height: int = 280, **layout: Any) -> Block | None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ...figures import duration
-from ..cells import rate
-from ..columns import UNKNOWN
+from ..cells import known, rate
 from ..plain import Record
 from .blocks import Block, Section, folded, left, section, table
 from .traces import SERIES, axis, figure, line
@@ -28,8 +27,8 @@ def turns(several: Sequence[Record], most: int) -> list[Section]:
 
 def _row(turn: Record) -> tuple[str, ...]:
     tokens = [turn[name] for name in ("prompt_tokens", "cached_tokens", "predicted_tokens")]
-    prompt, cached, predicted = (UNKNOWN if count is None else f"{count:,}" for count in tokens)
-    ttft = UNKNOWN if turn["ttft_s"] is None else duration(turn["ttft_s"])
+    prompt, cached, predicted = (known(count, "{:,}".format) for count in tokens)
+    ttft = known(turn["ttft_s"], duration)
     hit = rate(_share(turn, "cached_tokens"))
     return str(turn["session"]), str(turn["turn"]), prompt, cached, hit, predicted, ttft
 
@@ -48,16 +47,14 @@ def _chart(several: Sequence[Record]) -> Block | None:
             f"{name}, turn {turn['turn']}: {rate(share)} cached" for turn, share in zip(session, shares, strict=True)
         ]
         traces.append(line(number, name, at, shares, told, legendgroup=name))
-        told = [
-            f"{name}, turn {n}: TTFT {UNKNOWN if s is None else duration(s)}" for n, s in zip(at, waits, strict=True)
-        ]
+        told = [f"{name}, turn {n}: TTFT {known(s, duration)}" for n, s in zip(at, waits, strict=True)]
         traces.append(line(number, name, at, waits, told, legendgroup=name, showlegend=False, yaxis="y2"))
-    known = [turn for turn in sessions[0] if turn["predicted_tokens"] is not None] if sessions else []
-    if known:
-        at = [turn["turn"] for turn in known]
+    foreseen = [turn for turn in sessions[0] if turn["predicted_tokens"] is not None] if sessions else []
+    if foreseen:
+        at = [turn["turn"] for turn in foreseen]
         forecast = {"line": {"color": "@ink", "width": 2, "dash": "dot"}, "mode": "lines"}
-        shares = [_share(turn, "predicted_tokens") for turn in known]
-        traces.append(line(0, f"predicted, session {known[0]['session']}", at, shares, **forecast))
+        shares = [_share(turn, "predicted_tokens") for turn in foreseen]
+        traces.append(line(0, f"predicted, session {foreseen[0]['session']}", at, shares, **forecast))
     more = f", first {SERIES} of {len(sessions)} sessions" if len(sessions) > SERIES else ""
     return figure(
         f"Cached share of each prompt, and its TTFT{more}",

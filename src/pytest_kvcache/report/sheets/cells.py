@@ -39,7 +39,7 @@ def text(value: str) -> str:
     A text that would begin one gets an apostrophe in front, and so does one that begins with an apostrophe: without the
     first apostrophe it is what it was.
     """
-    shown = visible(value).replace("\t", "\\t").replace("\n", "\\n")
+    shown = visible(value)
     return _MARK + shown if shown.lstrip().startswith((*_FORMULA, _MARK)) else shown
 
 

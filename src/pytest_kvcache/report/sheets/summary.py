@@ -8,10 +8,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..plain import Record
+from ..verdicts import worst
 from .cells import Column, sheet
 from .figures import latencies, per_second
-
-_WORST = ("fail", "inconclusive", "pass")
 
 
 class Row(NamedTuple):
@@ -40,12 +39,13 @@ def _rows(document: dict[str, Any]) -> Iterator[Row]:
 
 
 def _codes(row: Row) -> str | None:
-    return " ".join(finding["code"] for finding in row.told["findings"]) or None if row.run is None else None
+    """Return the codes of a test; of a run none are told."""
+    codes = (finding["code"] for finding in row.told["findings"]) if row.run is None else ()
+    return " ".join(codes) or None
 
 
 def _slo(row: Row) -> str | None:
-    verdicts = {objective["verdict"] for objective in row.told["objectives"]}
-    return next((verdict for verdict in _WORST if verdict in verdicts), None)
+    return worst(objective["verdict"] for objective in row.told["objectives"])
 
 
 def _axes(row: Row) -> str | None:
