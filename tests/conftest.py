@@ -33,6 +33,12 @@ def start_sim() -> Iterator[Callable[..., str]]:
         yield start
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that will never be at rest is waited for a second instead of ten."""
+    monkeypatch.setattr("pytest_kvcache.window.SETTLE_SECONDS", 1.0)
+
+
 @contextmanager
 def starting() -> Iterator[Callable[..., str]]:
     """Hand out a function that starts simulated engines, and stop them all at the end."""

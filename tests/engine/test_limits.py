@@ -9,15 +9,17 @@ and the highest N with a TTFT of at most T is floor((T + D) / S). In an open loo
 k-th request waits k * (S - g) where that is above 0.
 
 Service times are long, so that a machine with much other work to do changes nothing: what is late by less than half of
-one is still told apart.
+one is still told apart. Nearly all of it is waiting, so all searches are made at once, each on an engine of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pytest
 
@@ -40,6 +42,12 @@ SERVICE = 0.1
 OUTPUT, DECODE = 11, 0.04
 D = (OUTPUT - 1) * DECODE
 SHARES = (0.0, 0.5, 0.9)
+SOUGHT = ((1, 8, 2), (2, 11, 7))  # seed, users that the engine carries, users at the beginning
+
+LEVELS = [Level(concurrency=users) for users in (1, 3, 8)]
+
+T = TypeVar("T")
+each_share = pytest.mark.parametrize("share", SHARES, ids=lambda share: f"{share:.0%} cached")
 
 
 @dataclass(frozen=True)
@@ -58,36 +66,49 @@ class Engine:
         return SharedPrefix(50, LENGTH, prefix_len=self.cached, prefixes=2, output_len=OUTPUT, align=None)
 
 
-@pytest.fixture(scope="module", params=SHARES, ids=lambda share: f"{share:.0%} cached")
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    cached = int(LENGTH * request.param) // BLOCK * BLOCK
-    rate = (LENGTH - cached) / SERVICE
-    with SimProcess("--prefill-rate", f"{rate}", "--decode-time", f"{DECODE}", "--batch-slots", "512") as process:
-        yield Engine(process.url, request.param)
+def on_engines(shares: Iterable[float], use: Callable[[int, Engine], Awaitable[T]]) -> list[T]:
+    """Return what comes of using an engine for each share, all at once; ``use`` is told the number of its engine."""
+    with ExitStack() as stack:
+        engines = []
+        for share in shares:
+            engine = Engine("", share)
+            arguments = ("--prefill-rate", f"{(LENGTH - engine.cached) / SERVICE}", "--decode-time", f"{DECODE}")
+            process = stack.enter_context(SimProcess(*arguments, "--batch-slots", "512"))
+            engines.append(replace(engine, url=process.url))
+
+        async def all_of_them() -> list[T]:
+            return list(await asyncio.gather(*(use(number, engine) for number, engine in enumerate(engines))))
+
+        return asyncio.run(all_of_them())
 
 
 def plan(seed: int, pace: Pace) -> Plan:
     return Plan(nonce=f"limits {seed}", pace=replace(pace, seed=f"limits {seed}"), sample_interval=0.0)
 
 
-def search(engine: Engine, seed: int, ttft: float, start: int) -> Measurement:
-    ladder, asked = Ladder.of_concurrency(start, 1, 40), of_concurrency(ttft, "avg")
-
-    async def searched() -> Measurement:
-        pace = Pace(start)
-        async with bench(Endpoint(engine.url), engine.workload, plan(seed, pace)) as made:
-            controller = Controller(ladder, asked, assessment=1.5, duration=60.0)
-            searching = Searching(controller, 1.5, 60.0, asked.each)
-            return await made.measure(Lasting(made.composed), pace, searching)
-
-    return asyncio.run(searched())
-
-
-@pytest.mark.parametrize(("seed", "users", "start"), [(1, 8, 2), (2, 11, 7)])
-def test_a_search_finds_the_capacity_within_one_step(engine: Engine, seed: int, users: int, start: int) -> None:
+async def search(engine: Engine, seed: int, users: int, start: int) -> Measurement:
     ttft = (users + 0.5) * SERVICE - D  # half a service time from the level below and above
     assert math.floor((ttft + D) / SERVICE) == users
-    measured = search(engine, seed, ttft, start)
+    ladder, asked, pace = Ladder.of_concurrency(start, 1, 40), of_concurrency(ttft, "avg"), Pace(start)
+    async with bench(Endpoint(engine.url), engine.workload, plan(seed, pace)) as made:
+        controller = Controller(ladder, asked, assessment=1.5, duration=60.0)
+        return await made.measure(Lasting(made.composed), pace, Searching(controller, 1.5, 60.0, asked.each))
+
+
+@pytest.fixture(scope="module")
+def searched() -> dict[tuple[float, int], Measurement]:
+    """What each search found, by share and seed."""
+    cases = [(share, *sought) for share in SHARES for sought in SOUGHT]
+    found = on_engines([case[0] for case in cases], lambda number, engine: search(engine, *cases[number][1:]))
+    return {case[:2]: measured for case, measured in zip(cases, found, strict=True)}
+
+
+@each_share
+@pytest.mark.parametrize(("seed", "users"), [sought[:2] for sought in SOUGHT])
+def test_a_search_finds_the_capacity_within_one_step(
+    searched: dict[tuple[float, int], Measurement], share: float, seed: int, users: int
+) -> None:
+    measured = searched[share, seed]
     limit = measured.limit
     assert limit is not None
     assert limit.level is not None
@@ -103,24 +124,30 @@ def test_a_search_finds_the_capacity_within_one_step(engine: Engine, seed: int, 
     sent = len(measured.exchanges)
     assert measured.counters is not None
     assert measured.prediction is not None
-    assert (measured.counters.query, measured.counters.hit) == (sent * LENGTH, sent * engine.cached)
+    assert (measured.counters.query, measured.counters.hit) == (sent * LENGTH, sent * Engine("", share).cached)
     assert measured.prediction.hit_tokens == measured.counters.hit
 
 
-def test_steps_give_the_known_throughput(engine: Engine) -> None:
-    levels = [Level(concurrency=users) for users in (1, 3, 8)]
+@pytest.fixture(scope="module")
+def climbed() -> dict[float, list[list[Measurement]]]:
+    """What was measured at each level, by share."""
 
-    async def measured() -> list[list[Measurement]]:
+    async def climb(_number: int, engine: Engine) -> list[list[Measurement]]:
         async with bench(Endpoint(engine.url), engine.workload, plan(3, Pace())) as made:
-            return await measure_steps(made, levels, 2.5)
+            return await measure_steps(made, LEVELS, 2.5)
 
-    for (measurement,), level in zip(asyncio.run(measured()), levels, strict=True):
+    return dict(zip(SHARES, on_engines(SHARES, climb), strict=True))
+
+
+@each_share
+def test_steps_give_the_known_throughput(climbed: dict[float, list[list[Measurement]]], share: float) -> None:
+    for (measurement,), level in zip(climbed[share], LEVELS, strict=True):
         stretch, users = measurement.stretch, level.value
         assert stretch is not None
         known = min(users / (SERVICE + D), 1 / SERVICE) * OUTPUT
         assert stretch.output_tok_s == pytest.approx(known, rel=0.2), level
         assert stretch.ttft.p50 == pytest.approx(max(SERVICE, users * SERVICE - D), abs=0.06)
-        assert stretch.hit_rate == pytest.approx(engine.share, abs=0.01)
+        assert stretch.hit_rate == pytest.approx(share, abs=0.01)
         assert measurement.prediction is not None
         assert measurement.counters is not None
         assert measurement.prediction.hit_tokens == measurement.counters.hit

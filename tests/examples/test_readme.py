@@ -26,6 +26,7 @@ GUIDE_BLOCKS = [
     for name, text in sorted(GUIDES.items())
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 ]
+Engine = Callable[[str], str]
 FAST = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 TRACE = ROOT / "tests" / "data" / "traces" / "mooncake_conversation_trace.jsonl.gz"
 
@@ -44,33 +45,39 @@ def test_every_block_is_of_a_kind_that_is_tested() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_blocks(pytester: pytest.Pytester, sim: str, number: int) -> None:
-    run_block(pytester, sim, blocks("python")[number])
+def test_python_blocks(pytester: pytest.Pytester, engine_for: Engine, number: int) -> None:
+    run_block(pytester, engine_for, blocks("python")[number])
 
 
 @pytest.mark.parametrize("code", GUIDE_BLOCKS)
-def test_python_blocks_of_the_guides(
-    pytester: pytest.Pytester, sim: str, code: str, request: pytest.FixtureRequest
-) -> None:
-    timed = "kv_speedup" in code or "kv.sustain" in code
-    run_block(pytester, request.getfixturevalue("timed_sim") if timed else sim, code)
+def test_python_blocks_of_the_guides(pytester: pytest.Pytester, engine_for: Engine, code: str) -> None:
+    run_block(pytester, engine_for, code)
 
 
 @pytest.fixture
-def timed_sim(start_sim: Callable[..., str]) -> str:
-    """An engine whose prefill takes its time: 80 ms for the longest prompts of the guides, 8 ms when most is cached."""
-    return start_sim("--prefill-rate", "100000", "--batch-slots", "64")
+def engine_for(sim: str, start_sim: Callable[..., str]) -> Engine:
+    """The URL of an engine for a block; where time is judged, of one whose prefill takes its time.
+
+    It takes 80 ms for the longest prompts of the guides, 8 ms when most is cached.
+    """
+
+    def engine_for(code: str) -> str:
+        timed = "kv_speedup" in code or "kv.sustain" in code
+        return start_sim("--prefill-rate", "100000", "--batch-slots", "64") if timed else sim
+
+    return engine_for
 
 
-def run_block(pytester: pytest.Pytester, sim: str, code: str) -> None:
+def run_block(pytester: pytest.Pytester, engine_for: Engine, code: str) -> None:
     """Run a block as a test file of its own; the trace of the examples lies beside it, and minutes become seconds."""
+    engine = engine_for(code)
     code = re.sub(r"duration=[\d.]+, assessment=[\d.]+", "duration=20, assessment=0.4", code)
-    code = re.sub(r"duration=60\b", "duration=1", code)
+    code = re.sub(r"duration=60\b", "duration=0.5", code)
     pytester.makepyfile(test_block=code)
     shutil.copy(TRACE, pytester.path / "conversation_trace.jsonl.gz")
     pytester.makeini(FAST)
     baseline = ["--kv-baseline=b.json", "--kv-update-baseline"] if "mark.kv_regression" in code else []
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={sim}", *baseline)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--kv-endpoint={engine}", *baseline)
     passed, tests = result.parseoutcomes().get("passed", 0), code.count("def test_")
     expected = code.count("mark.xfail(strict=True")  # shown as a failure
     assert passed > tests if "parametrize(" in code else passed + expected == tests

@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _short_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_kvcache.window.SETTLE_SECONDS", 1.0)
+def _short_settling(impatient: None) -> None:
+    """Counters that stop short are waited for a second."""

@@ -129,6 +129,7 @@ def test_fixtures_can_be_overridden(pytester: pytest.Pytester, run: Run, sim: st
     run().assert_outcomes(passed=1)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_several_metrics_pages_are_several_engines(
     pytester: pytest.Pytester, run: Run, sim: str, start_sim: Callable[..., str]
 ) -> None:

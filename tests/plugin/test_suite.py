@@ -344,6 +344,7 @@ def test_a_cache_that_is_off_fails_with_the_reason(run: Run, start_sim: Start) -
     result.stdout.fnmatch_lines(["inconclusive: granularity: nothing was cached up to 2,048 tokens (2 requests)"])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_cold_cache_behind_a_reset_is_no_proof_when_it_is_off(run: Run, start_sim: Start) -> None:
     sim = start_sim("--no-prefix-caching")
     test = "pytest_kvcache.suite.smoke::test_reset_empties_the_cache"
@@ -369,6 +370,7 @@ def test_a_server_that_has_no_reset(run: Run, start_sim: Start, mode: str, outco
     result.stdout.fnmatch_lines(["*reset: unavailable (404)*"])
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("fault", "test", "reason"),
     [

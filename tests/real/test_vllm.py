@@ -83,6 +83,7 @@ def test_reset_is_verified_and_a_seed_can_be_used_again(kv: Runner, kv_workload:
         _ = warm.hit_rate
 
 
+@pytest.mark.usefixtures("impatient")
 def test_traffic_of_another_client_is_noticed(kv: Runner, kv_workload: WorkloadBuilder, kv_endpoint: Endpoint) -> None:
     other = Wire(kv_endpoint.url, "vllm:")
     stop = threading.Event()
