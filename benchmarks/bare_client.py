@@ -1,9 +1,9 @@
 """The floor: what does it cost to send requests with aiohttp and to stamp each piece of content, and nothing else?
 
-    python bare_client.py URL PROMPTS --requests N --concurrency N [--clock sent|post] [--each] [--out FILE]
+    python bare_client.py URL PROMPTS --requests N --concurrency N [--clock sent|post] [--keep] [--out FILE]
 
 PROMPTS has one JSON string a line; they are taken in turn. Events are found by their bytes, none is parsed: those of a
-piece are counted in one go, or, with ``--each``, looked at one after the other, as who does anything with them has to.
+piece are counted in one go, or, with ``--keep``, looked at one after the other, and the one that tells usage is parsed.
 The clock starts when aiohttp has handed the body to the socket (its trace hook), or before ``session.post``, as most
 clients do. FILE gets a JSON line for each request: its number ``r<number>`` from the first content, start, and content
 stamps.
@@ -43,14 +43,20 @@ def counted(piece: bytes) -> int:
     return piece.count(CONTENT) - piece.count(EMPTY)
 
 
-def found_each(piece: bytes) -> int:
-    """The same, by a look at every event."""
-    found = 0
-    for event in piece.split(b"\n\n"):
-        place = event.find(CONTENT)
-        if place >= 0 and event[place + len(CONTENT)] != _QUOTE:
-            found += 1
-    return found
+def reading(usages: list[Any]) -> Callable[[bytes], int]:
+    """Return a function that does the same by a look at every event, and adds the usage that one of them tells."""
+
+    def read(piece: bytes) -> int:
+        found = 0
+        for event in piece.split(b"\n\n"):
+            place = event.find(CONTENT)
+            if place >= 0 and event[place + len(CONTENT)] != _QUOTE:
+                found += 1
+            elif b'"usage":{' in event:
+                usages.append(json.loads(event.removeprefix(b"data: "))["usage"])
+        return found
+
+    return read
 
 
 async def one(
@@ -87,7 +93,8 @@ async def all_of(asked: argparse.Namespace) -> list[tuple[float, list[float], by
         trace.on_request_chunk_sent.append(stamp_sent)
     url = f"{asked.url}/v1/chat/completions"
     waiting = bodies(asked.prompts, asked.requests)
-    events = found_each if asked.each else counted
+    usages: list[Any] = []
+    events = reading(usages) if asked.keep else counted
     done = []
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
@@ -100,6 +107,8 @@ async def all_of(asked: argparse.Namespace) -> list[tuple[float, list[float], by
             done.extend([await one(session, url, body, events) for body in waiting])
 
         await asyncio.gather(*(worker() for _ in range(asked.concurrency)))
+    if asked.keep and len(usages) != len(done):
+        raise SystemExit(f"{len(usages)} of {len(done)} answers told their usage")
     return done
 
 
@@ -110,7 +119,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--clock", choices=["sent", "post"], default="post")
-    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
 

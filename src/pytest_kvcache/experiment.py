@@ -18,6 +18,7 @@ from .distribution import Latency
 from .endpoint import Endpoint
 from .errors import ConfigurationError
 from .fresh_prompt import fresh_prompt
+from .garbage import only_new
 from .gate import Gate
 from .ledger import Ledger
 from .live import Live, Steering
@@ -252,11 +253,12 @@ class Bench:
             send = _noted(send, spaces)
         await self.senders.begin()
         try:
-            if steering is None:
-                await self._drive(composed.sessions(), send, pace, live, len(composed))
-            else:
-                watched = live.flying.watched(send, live.now)
-                await _both(self._drive(composed.sessions(), watched, pace, live, 0), steering.steer(live))
+            with only_new():
+                if steering is None:
+                    await self._drive(composed.sessions(), send, pace, live, len(composed))
+                else:
+                    watched = live.flying.watched(send, live.now)
+                    await _both(self._drive(composed.sessions(), watched, pace, live, 0), steering.steer(live))
         finally:
             client = await self.senders.end(Latency.of(e.queueing for e in live.ledger.exchanges))
         return client, [self.senders.problem] if self.senders.problem is not None else []

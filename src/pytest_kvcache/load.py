@@ -104,7 +104,7 @@ class _Play:
             except Closed:
                 break
             self.crew.start(self._session(number, session, request, moment))
-            await asyncio.sleep(0)  # it is sent before the next one is made
+            await gate.let_begin(on_time=moment is not None)
 
     async def _session(self, number: int, session: Session, request: Request | None, moment: float | None) -> None:
         turn, due = 0, None

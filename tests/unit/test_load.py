@@ -105,6 +105,38 @@ def test_without_a_limit_all_go_at_once() -> None:
     assert Traffic().play(requests(20), Pace(None)).most == 20
 
 
+@pytest.mark.parametrize(
+    ("pace", "making", "order"),
+    [
+        pytest.param(Pace(3), 0.0, "m0 m1 m2 m3 s0 s1 s2", id="closed, made at once"),
+        pytest.param(
+            Pace(3), 0.00015, "m0 m1 m2 s0 s1 s2 m3", id="closed, made quickly, but together they take a while"
+        ),
+        pytest.param(Pace(3), 0.001, "m0 s0 m1 s1 m2 s2 m3", id="closed, made in a millisecond"),
+        pytest.param(Pace(3, 1e9, "constant"), 0.0, "m0 s0 m1 s1 m2 s2 m3", id="open: its latency counts"),
+    ],
+)
+def test_who_began_is_sent_before_more_is_made_where_that_delays_it(pace: Pace, making: float, order: str) -> None:
+    happened: list[str] = []
+    late = 0.0
+
+    class Noted(Traffic):
+        async def serve(self, request: Request) -> None:
+            happened.append(f"s{request.max_tokens}")
+            await super().serve(request)
+
+    def made() -> Iterator[Request]:
+        nonlocal late
+        for number in range(4):
+            late += making
+            happened.append(f"m{number}")
+            yield request(number)
+
+    traffic = Noted()
+    play(lambda now: traffic.drive(alone(made()), pace, lambda: now() + late))
+    assert " ".join(happened[:7]) == order
+
+
 def test_a_ramp_opens_one_place_after_the_other() -> None:
     # Places open at 0, 2, 4 and 6 s; each request takes 1 s, and its place is taken again at once.
     traffic = Traffic(1.0).play(requests(20), Pace(4, ramp=8.0))

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..client import Client
 from ..distribution import Latency
+from ..garbage import only_new
 from ..lag import LagMeter
 from ..replies import UsageReading
 from . import wire
@@ -34,7 +35,8 @@ async def serve(sock: socket.socket) -> None:
         child.client = client
         child.link.tell("reply", number)
         try:
-            await child.over
+            with only_new():
+                await child.over
         finally:
             await child.stop()
 

@@ -12,7 +12,7 @@ from ..capacity.curve import Curve
 from ..capacity.rules import Rules, rules_of
 from ..capacity.stack import StackPass, one_pass, stack_pass
 from ..errors import TraceError
-from .garbage import uncollected
+from ..garbage import uncollected
 
 if TYPE_CHECKING:
     from ..capacity.simulated import Simulated

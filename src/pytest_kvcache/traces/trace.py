@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import TraceError
+from ..garbage import uncollected
 from ..rows import Note, Row
 from . import select
 from .check import Checker
-from .garbage import uncollected
 from .notes import Notes
 from .parents import Parents
 from .reading import Given, Reading

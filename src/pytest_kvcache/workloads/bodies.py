@@ -6,7 +6,7 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..apis import PATHS
@@ -147,11 +147,11 @@ class ComposedBodies:
 
     def prefill(self) -> Iterator[Request]:
         """Return the requests before the window."""
-        return (self._request(place, "prefill") for place in range(self.given.warm))
+        return (self._request(place, "prefill", self._prompt(place)) for place in range(self.given.warm))
 
     def load(self) -> Iterator[Request]:
         """Return the measured requests, session after session, with the tokens that the server is believed to see."""
-        return (self._request(place, "load") for places in self._played() for place in places)
+        return (self._request(place, "load", self._prompt(place)) for places in self._played() for place in places)
 
     def sessions(self) -> Iterator[Session]:
         """Return the measured requests of each session in their order, and those without one by themselves."""
@@ -165,7 +165,7 @@ class ComposedBodies:
 
     def _session(self, places: list[int]) -> Session:
         for place in places:
-            exchange = yield replace(self._request(place, "load"), prompt=_UNKNOWN)
+            exchange = yield self._request(place, "load", _UNKNOWN)
             if self.ids and exchange.prompt_tokens not in (None, len(self.ids[place])):
                 self._denied.append(place)
 
@@ -177,8 +177,10 @@ class ComposedBodies:
             found.setdefault(("alone", place) if number is None else number, []).append(place)
         return list(found.values())
 
-    def _request(self, place: int, phase: Phase) -> Request:
-        prompt = Prompt(self.ids[place]) if self.ids and not self._denied else _UNKNOWN
+    def _prompt(self, place: int) -> Prompt:
+        return Prompt(self.ids[place]) if self.ids and not self._denied else _UNKNOWN
+
+    def _request(self, place: int, phase: Phase, prompt: Prompt) -> Request:
         given, (session, turn) = self.given, self._seats[place]
         api = given.api if isinstance(given.api, str) else given.api[place]
         return Request(prompt, 0, phase, api=api, body=given.bodies[place], whole=True, session=session, turn=turn)

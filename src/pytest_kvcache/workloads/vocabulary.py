@@ -8,11 +8,13 @@ known without encoding it.
 from __future__ import annotations
 
 import random
-import sys
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ..errors import WorkloadError
@@ -22,6 +24,8 @@ _TABLE = 1 << 16  # two random bytes pick an entry
 _FEW = 64  # candidates for the general search, which looks at every pair
 _FEWEST = 2  # digits need two values
 _ROUNDS = 8  # of dropping what breaks, before giving up
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,8 @@ class Vocabulary:
 
     def draw(self, seed: str, count: int) -> list[int]:
         """Return ``count`` piece numbers, the same for the same seed in every process and on every machine."""
-        halves = random.Random(seed).randbytes(2 * count)
-        numbers = memoryview(halves).cast("H")
-        if sys.byteorder == "big":
-            numbers = memoryview(b"".join(n.to_bytes(2, "little") for n in numbers)).cast("H")
-        return list(map(self._numbers.__getitem__, numbers))
+        drawn = struct.unpack(f"<{count}H", random.Random(seed).randbytes(2 * count))
+        return list(_picked(self._numbers, drawn))
 
     def digits(self, value: int, below: int, offset: int) -> list[int]:
         """Return ``value`` in base ``len(self)``, least significant first, each digit shifted by ``offset``.
@@ -66,11 +67,11 @@ class Vocabulary:
 
     def encode(self, numbers: Sequence[int]) -> list[int]:
         """Return the token ids of pieces by number."""
-        return list(map(self.ids.__getitem__, numbers))
+        return list(_picked(self.ids, numbers))
 
     def text(self, numbers: Sequence[int]) -> str:
         """Return the joined text of pieces by number, as it stands inside a prompt."""
-        return "".join(map(self.texts.__getitem__, numbers))
+        return "".join(_picked(self.texts, numbers))
 
     def prompt_text(self, body: str) -> str:
         """Return joined text as the text of a whole prompt."""
@@ -113,6 +114,11 @@ class Vocabulary:
                 " so no prompt of exactly known length can be made with it; name the model's own with --kv-tokenizer"
             )
         return found
+
+
+def _picked(entries: Sequence[T], numbers: Sequence[int]) -> Sequence[T]:
+    """Return entries by number: in one call, because a prompt has thousands."""
+    return itemgetter(*numbers)(entries) if len(numbers) > 1 else [entries[number] for number in numbers]
 
 
 _PROVEN: WeakKeyDictionary[Tokenizer, Vocabulary] = WeakKeyDictionary()
