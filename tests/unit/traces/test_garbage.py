@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_kvcache.errors import TraceError
+from pytest_kvcache.garbage import uncollected
 from pytest_kvcache.rows import Row
 from pytest_kvcache.traces import Trace, open_trace
-from pytest_kvcache.traces.garbage import uncollected
 
 from .files import DATA, jsonl, mooncake
 

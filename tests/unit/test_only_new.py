@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from pytest_kvcache.garbage import only_new, uncollected
+from pytest_kvcache.garbage import only_new
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +40,18 @@ def test_what_was_there_before_is_not_looked_at_and_what_is_new_is() -> None:
 
 
 def test_it_ends_with_an_error_too() -> None:
+    usual = gc.get_threshold()
+
     def load() -> None:
         with only_new():
             assert gc.get_freeze_count() > 0
+            assert gc.get_threshold() == (10 * usual[0], *usual[1:])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         load()
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == usual
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -57,10 +60,10 @@ def test_who_has_an_arrangement_of_his_own_keeps_it(enabled: bool) -> None:
         gc.freeze()
     else:
         gc.disable()
-    frozen = gc.get_freeze_count()
+    frozen, usual = gc.get_freeze_count(), gc.get_threshold()
     with only_new():
-        assert gc.get_freeze_count() == frozen
-    assert gc.get_freeze_count() == frozen
+        assert (gc.get_freeze_count(), gc.get_threshold()) == (frozen, usual)
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (frozen, usual)
     assert gc.isenabled() is enabled
 
 
@@ -71,10 +74,3 @@ def test_of_two_loads_at_once_the_second_changes_nothing() -> None:
         with only_new():
             assert gc.get_freeze_count() <= frozen
         assert gc.get_freeze_count() > 0
-
-
-@pytest.mark.parametrize(("files", "on"), [([Path("trace.jsonl")], False), ([], True)])
-def test_rows_of_files_are_read_without_it(files: list[Path], on: bool) -> None:
-    with uncollected(files):
-        assert gc.isenabled() is on
-    assert gc.isenabled()
