@@ -18,7 +18,7 @@ from .distribution import Latency
 from .endpoint import Endpoint
 from .errors import ConfigurationError
 from .fresh_prompt import fresh_prompt
-from .garbage import only_new
+from .garbage import seldom
 from .gate import Gate
 from .ledger import Ledger
 from .live import Live, Steering
@@ -253,7 +253,7 @@ class Bench:
             send = _noted(send, spaces)
         await self.senders.begin()
         try:
-            with only_new():
+            with seldom():
                 if steering is None:
                     await self._drive(composed.sessions(), send, pace, live, len(composed))
                 else:

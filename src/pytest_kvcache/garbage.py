@@ -1,4 +1,4 @@
-"""May Python look for cycles of objects? Not while a trace is read, and in a load only among those that are new."""
+"""May Python look for cycles of objects? Not while a trace is read, and seldom while a load is sent."""
 
 from __future__ import annotations
 
@@ -30,23 +30,27 @@ def uncollected(files: Sequence[Path]) -> Iterator[None]:
             gc.enable()
 
 
-@contextmanager
-def only_new() -> Iterator[None]:
-    """Keep the garbage collector off what was there before, and let it look at the new less often.
+class _Loads:
+    """Those that are being sent by this process, and the thresholds when there were none."""
 
-    A test session holds 100,000 objects and more. To look at all of them takes 50 ms, during which no answer is read:
-    all that arrive meanwhile would be stamped late. What a load leaves behind is little, and to look for it at the
-    usual rate is a twentieth of what sending costs. Nothing changes where the collector is off, or where somebody keeps
-    it off something already.
+    going = 0
+    usual = (0, 0, 0)
+
+
+@contextmanager
+def seldom() -> Iterator[None]:
+    """Let the garbage collector run less often, unless it is off: a load leaves little behind.
+
+    Looking at all that a test session holds, 100,000 objects and more, takes 50 ms during which no answer is read, and
+    all that arrive meanwhile would be stamped late. Looking at what is new is a twentieth of what sending costs.
     """
-    if not hasattr(gc, "freeze") or not gc.isenabled() or gc.get_freeze_count():  # PyPy has none to freeze
-        yield
-        return
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_RARER * usual[0], *usual[1:])
+    if not _Loads.going:
+        _Loads.usual = gc.get_threshold()
+        gc.set_threshold(_RARER * _Loads.usual[0], *_Loads.usual[1:])
+    _Loads.going += 1
     try:
         yield
     finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
+        _Loads.going -= 1
+        if not _Loads.going:
+            gc.set_threshold(*_Loads.usual)

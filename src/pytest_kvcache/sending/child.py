@@ -12,7 +12,7 @@ from typing import Any
 
 from ..client import Client
 from ..distribution import Latency
-from ..garbage import only_new
+from ..garbage import seldom
 from ..lag import LagMeter
 from ..replies import UsageReading
 from . import wire
@@ -35,7 +35,7 @@ async def serve(sock: socket.socket) -> None:
         child.client = client
         child.link.tell("reply", number)
         try:
-            with only_new():
+            with seldom():
                 await child.over
         finally:
             await child.stop()
