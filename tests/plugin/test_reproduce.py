@@ -132,7 +132,8 @@ def test_what_is_in_it(pytester: pytest.Pytester, run: Run, sim: str, monkeypatc
     assert "\nset -eu\n" in text
     assert words(pytester.path / "again.sh") == [
         "python", "-m", "pytest", "-k", "shared and not (x)", "--kv-concurrency=2", "-p", "no:cacheprovider",
-        "-p", "no:hypothesispytest", f"--kv-endpoint={sim}", "--kv-model=sim", "--kv-reproduce=again.sh",
+        "-p", "no:hypothesispytest", "-p", "no:rerunfailures", f"--kv-endpoint={sim}", "--kv-model=sim",
+        "--kv-reproduce=again.sh",
     ]  # fmt: skip
     assert re.findall(r"^export .*$", text, re.MULTILINE) == ["export PYTEST_KV_TIMEOUT=77"]
     assert f"# python {sys.version.split()[0]}, pytest {pytest.__version__}, pytest-kvcache " in text

@@ -11,7 +11,7 @@ T = TypeVar("T")
 Now = Callable[[], float]
 
 
-class _Skipping(selectors.SelectSelector):
+class _Skipping(selectors.DefaultSelector):
     now = 1000.0  # no test may take the start for zero
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
