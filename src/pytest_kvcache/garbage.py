@@ -31,7 +31,7 @@ def uncollected(files: Sequence[Path]) -> Iterator[None]:
 
 
 class _Loads:
-    """Those that are being sent by this process, and the thresholds when there were none."""
+    """Those that this process is sending, as several may overlap, and the thresholds from before the first of them."""
 
     going = 0
     usual = (0, 0, 0)
@@ -39,7 +39,7 @@ class _Loads:
 
 @contextmanager
 def seldom() -> Iterator[None]:
-    """Let the garbage collector run less often, unless it is off: a load leaves little behind.
+    """Let the garbage collector run less often: a load leaves little behind.
 
     Looking at all that a test session holds, 100,000 objects and more, takes 50 ms during which no answer is read, and
     all that arrive meanwhile would be stamped late. Looking at what is new is a twentieth of what sending costs.

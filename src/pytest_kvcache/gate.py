@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .pace import Pace
 
-_TOGETHER = 0.0002  # seconds
+_TOGETHER = 0.0002  # seconds that who has begun may wait for others to be made
 
 
 class Closed(Exception):

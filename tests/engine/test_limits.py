@@ -50,6 +50,11 @@ T = TypeVar("T")
 each_share = pytest.mark.parametrize("share", SHARES, ids=lambda share: f"{share:.0%} cached")
 
 
+def cached_of(share: float) -> int:
+    """Return how many tokens of a prompt are cached: whole blocks."""
+    return int(LENGTH * share) // BLOCK * BLOCK
+
+
 @dataclass(frozen=True)
 class Engine:
     """A running engine on which a prompt of this cached share takes :data:`SERVICE` seconds."""
@@ -58,12 +63,8 @@ class Engine:
     share: float
 
     @property
-    def cached(self) -> int:
-        return int(LENGTH * self.share) // BLOCK * BLOCK
-
-    @property
     def workload(self) -> SharedPrefix:
-        return SharedPrefix(50, LENGTH, prefix_len=self.cached, prefixes=2, output_len=OUTPUT, align=None)
+        return SharedPrefix(50, LENGTH, prefix_len=cached_of(self.share), prefixes=2, output_len=OUTPUT, align=None)
 
 
 def on_engines(shares: Iterable[float], use: Callable[[int, Engine], Awaitable[T]]) -> list[T]:
@@ -71,10 +72,9 @@ def on_engines(shares: Iterable[float], use: Callable[[int, Engine], Awaitable[T
     with ExitStack() as stack:
         engines = []
         for share in shares:
-            engine = Engine("", share)
-            arguments = ("--prefill-rate", f"{(LENGTH - engine.cached) / SERVICE}", "--decode-time", f"{DECODE}")
+            arguments = ("--prefill-rate", f"{(LENGTH - cached_of(share)) / SERVICE}", "--decode-time", f"{DECODE}")
             process = stack.enter_context(SimProcess(*arguments, "--batch-slots", "512"))
-            engines.append(replace(engine, url=process.url))
+            engines.append(Engine(process.url, share))
 
         async def all_of_them() -> list[T]:
             return list(await asyncio.gather(*(use(number, engine) for number, engine in enumerate(engines))))
@@ -124,7 +124,7 @@ def test_a_search_finds_the_capacity_within_one_step(
     sent = len(measured.exchanges)
     assert measured.counters is not None
     assert measured.prediction is not None
-    assert (measured.counters.query, measured.counters.hit) == (sent * LENGTH, sent * Engine("", share).cached)
+    assert (measured.counters.query, measured.counters.hit) == (sent * LENGTH, sent * cached_of(share))
     assert measured.prediction.hit_tokens == measured.counters.hit
 
 

@@ -72,7 +72,7 @@ def run_block(pytester: pytest.Pytester, engine_for: Engine, code: str) -> None:
     """Run a block as a test file of its own; the trace of the examples lies beside it, and minutes become seconds."""
     engine = engine_for(code)
     code = re.sub(r"duration=[\d.]+, assessment=[\d.]+", "duration=20, assessment=0.4", code)
-    code = re.sub(r"duration=60\b", "duration=0.5", code)
+    code = re.sub(r"duration=60\b", "duration=1", code)
     pytester.makepyfile(test_block=code)
     shutil.copy(TRACE, pytester.path / "conversation_trace.jsonl.gz")
     pytester.makeini(FAST)
